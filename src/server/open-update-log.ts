@@ -46,7 +46,7 @@ export async function openUpdateLog(
     }
   }
   try {
-    const [last] = await embedded.readBack(Number.MAX_SAFE_INTEGER, 1);
+    const [last] = await embedded.scan({ before: Number.MAX_SAFE_INTEGER }, 1, []);
     if (last !== undefined) {
       const fields = { state_dir: stateDir, head: last.seq };
       deps.log.warn(

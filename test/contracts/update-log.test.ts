@@ -10,9 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { silentLogger } from '../../src/lib/log.js';
+import { outlineOf } from '../../src/server/log/large-rows.js';
 import type { RetentionLimits } from '../../src/server/log/retention.js';
 import { LOG_FILE } from '../../src/server/log/sqlite-store.js';
-import type { AuditRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
+import type { AuditRecord, LogRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
 import { type PeerEntry, peerEntry, type SaveMethod } from '../../src/wire/data.js';
 import { openSqliteLog } from '../support/sqlite-log.js';
 import { until } from '../support/until.js';
@@ -51,15 +52,17 @@ function shown(log: UpdateLog): string[] {
   return log.fold().map(({ seq, origin, entry }) => `${seq} ${origin} ${entry.dst_path}`);
 }
 
-/** Every update that is still kept, the oldest first. */
-async function wholeTail(log: UpdateLog): Promise<AuditRecord[]> {
-  const records: AuditRecord[] = [];
+/** Every update that is still kept, the oldest first: as the audit has it, and whole. */
+async function wholeTail(log: UpdateLog): Promise<LogRecord[]> {
+  const found: AuditRecord[] = [];
   for (let before: number | undefined = log.head + 1; before !== undefined; ) {
     const page = await log.audit(before, 1000);
-    records.push(...page.records);
+    found.push(...page.records);
     before = page.next;
   }
-  return records.reverse();
+  const records = await Promise.all(found.reverse().map(async ({ seq }) => (await log.record(seq)) as LogRecord));
+  assert.deepEqual(found, records.map(outlineOf));
+  return records;
 }
 
 function refused(code: string, pattern: RegExp) {
@@ -105,8 +108,8 @@ describe('the update log in SQLite', () => {
     assert.equal(log.head, 2500);
     assert.deepEqual(await wholeTail(log), appended);
     const page = await log.tail(2000, 3);
-    assert.deepEqual(page, { records: appended.slice(2000, 2003), through: 2003, more: true });
-    assert.deepEqual(await log.tail(2500), { records: [], through: 2500, more: false });
+    assert.deepEqual([page?.records, page?.through, page?.more], [appended.slice(2000, 2003), 2003, true]);
+    assert.deepEqual(await log.tail(2500), { records: [], through: 2500, more: false, chars: 0 });
     assert.equal(await log.tail(2501), undefined, 'a position that is not of this log');
   });
 

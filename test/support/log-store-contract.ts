@@ -8,6 +8,9 @@ import {
   type LogStore,
   type NewRow,
   PAGE_CHARS,
+  SCAN_CHARS,
+  type ScanFrom,
+  SHORT_ROW,
   type StoredRow,
 } from '../../src/server/log/log-store.js';
 import { until } from './until.js';
@@ -60,17 +63,83 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       assert.deepEqual(await store.read(400, 10), []);
     });
 
-    test('rows are read back newest first', async () => {
+    test('a scan looks at rows upwards and downwards, and says where it is', async () => {
       await using world = await newLog();
       await using store = await opened(world);
       await append(
         store,
         ['a', 'b', 'c', 'd', 'e'].map((text) => row(text)),
       );
-      assert.deepEqual(seqs(await store.readBack(6, 2)), [5, 4]);
-      assert.deepEqual(seqs(await store.readBack(4, 10)), [3, 2, 1]);
-      assert.deepEqual(seqs(await store.readBack(Number.MAX_SAFE_INTEGER, 1)), [5]);
-      assert.deepEqual(await store.readBack(1, 10), []);
+      const down = async (before: number, limit: number) => seqs(await store.scan({ before }, limit, []));
+      const up = async (after: number, limit: number) => seqs(await store.scan({ after }, limit, []));
+      assert.deepEqual([await down(6, 2), await down(4, 10), await down(1, 10)], [[5, 4], [3, 2, 1], []]);
+      assert.deepEqual(await down(Number.MAX_SAFE_INTEGER, 1), [5]);
+      assert.deepEqual([await up(0, 2), await up(3, 10), await up(5, 10), await up(400, 1)], [[1, 2], [4, 5], [], []]);
+    });
+
+    test('a scan brings short rows that have one text of each list, and of all others how they are', async () => {
+      await using world = await newLog();
+      await using store = await opened(world);
+      const long = (text: string) => row(text.padEnd(SHORT_ROW + 1));
+      await append(store, [row('a 100%'), row('b_"q"\\ \u0000'), row('grüße a', 'base'), long('a'), long('b')]);
+      for (const [filter, fitting] of [
+        [[], [1, 2, 3, 4, 5]],
+        [[['a']], [1, 3, 4]],
+        [[['a', 'b']], [1, 2, 3, 4, 5]],
+        [
+          [['a'], ['%', 'ü']],
+          [1, 3],
+        ],
+        [[['_'], ['\\\\']], [2]],
+        [[['\\"q\\"'], ['\\u0000']], [2]],
+        [[['A']], []],
+        [[['a_']], []],
+        [[['[a-z]', '(', '%a']], []],
+        [[[]], []],
+      ] as const) {
+        for (const from of [{ after: 0 }, { before: 6 }]) {
+          const rows = await store.scan(from, 10, filter);
+          const ordered = 'after' in from ? rows : rows.toReversed();
+          const what = JSON.stringify([filter, from]);
+          assert.deepEqual(seqs(ordered), [1, 2, 3, 4, 5], what);
+          assert.deepEqual(seqs(ordered.filter(({ fits }) => fits)), fitting, what);
+          for (const { seq, kind, fits, body, chars, timeMs } of ordered) {
+            const isBrought = fits && seq <= 3;
+            assert.equal(typeof body, isBrought ? 'string' : 'undefined', what);
+            assert.equal(kind, seq === 3 ? 'base' : 'update', what);
+            assert(seq <= 3 ? chars < 100 : chars >= SHORT_ROW, `${what}: ${chars}`);
+            assert(Math.abs(timeMs - Date.now()) < HOUR_MS, what);
+          }
+        }
+      }
+      assert.deepEqual(
+        (await store.scan({ after: 0 }, 2, [])).map(({ body }) => body),
+        (await store.read(0, 2)).map(({ body }) => body),
+      );
+    });
+
+    test('a scan ends its page after some MiB of rows, whether they fit or not', async () => {
+      await using world = await newLog();
+      await using store = await opened(world);
+      const large = randomBytes(768 * 1024).toString('base64');
+      const count = Math.ceil((3 * SCAN_CHARS) / large.length);
+      for (let index = 0; index < count; index++) await append(store, [row(`${index} ${large}`)]);
+      for (const filter of [[], [['nothing has this']]]) {
+        for (const begin of [{ after: 0 }, { before: count + 1 }]) {
+          const found: number[] = [];
+          for (let from: ScanFrom = begin; ; ) {
+            const page = await store.scan(from, 1000, filter);
+            const last = page.at(-1);
+            if (last === undefined) break;
+            assert(page.length < count, `${page.length} rows of ${count}`);
+            assert(page.every(({ body }) => body === undefined));
+            found.push(...seqs(page));
+            from = 'after' in begin ? { after: last.seq } : { before: last.seq };
+          }
+          const all = Array.from({ length: count }, (_, index) => index + 1);
+          assert.deepEqual('after' in begin ? found : found.reverse(), all);
+        }
+      }
     });
 
     test('many rows in one call, and a row of 9 MiB, are kept whole', async () => {
@@ -99,9 +168,8 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       const large = randomBytes(768 * 1024).toString('base64');
       const count = (2 * PAGE_CHARS) / large.length;
       for (let index = 0; index < count; index++) await append(store, [row(`${index} ${large}`)]);
-      for (const page of [await store.read(0, 1000), await store.readBack(count + 1, 1000)]) {
-        assert.ok(page.length > 0 && page.length < count, `${page.length} rows of ${count}`);
-      }
+      const first = await store.read(0, 1000);
+      assert.ok(first.length > 0 && first.length < count, `${first.length} rows of ${count}`);
       const all = Array.from({ length: count }, (_, index) => index + 1);
       assert.deepEqual(seqs(await readAll(store)), all);
       const pages: (readonly StoredRow[])[] = [];
@@ -173,12 +241,12 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       await store.retire([]);
       assert.deepEqual(seqs((await loaded(store)).rows), [3]);
       assert.deepEqual(seqs(await readAll(store)), [1, 2, 3, 4, 5]);
-      assert.deepEqual(seqs(await store.readBack(4, 2)), [3, 2]);
+      assert.deepEqual(seqs(await store.scan({ before: 4 }, 2, [])), [3, 2]);
 
       assert.equal(await store.dropRetired(Date.now() - HOUR_MS), 0, 'they were retired just now');
       assert.equal(await dropAll(store), 3);
       assert.deepEqual(seqs(await readAll(store)), [3, 5]);
-      assert.deepEqual(seqs(await store.readBack(6, 10)), [5, 3]);
+      assert.deepEqual(seqs(await store.scan({ before: 6 }, 10, [])), [5, 3]);
       assert.deepEqual(await loaded(store).then(({ head, rows }) => [head, seqs(rows)]), [5, [3]]);
       assert.deepEqual(
         (await append(store, [row('f')])).map(({ seq }) => seq),
@@ -578,7 +646,7 @@ function shown({ seq, kind, body }: StoredRow): string {
   return `${seq} ${kind} ${body}`;
 }
 
-function seqs(rows: readonly StoredRow[]): number[] {
+function seqs(rows: readonly { readonly seq: number }[]): number[] {
   return rows.map(({ seq }) => seq);
 }
 

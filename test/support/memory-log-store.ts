@@ -1,5 +1,13 @@
 import { SyncError } from '../../src/lib/errors.js';
-import type { Appended, Expectation, LogStore, NewRow, Presence, StoredRow } from '../../src/server/log/log-store.js';
+import {
+  type Appended,
+  type Expectation,
+  type LogStore,
+  type NewRow,
+  type Presence,
+  type StoredRow,
+  scannedRow,
+} from '../../src/server/log/log-store.js';
 
 /** A log in memory that several handles share, as a backbone does; the test takes it away and gives it back. */
 export class MemoryLog {
@@ -52,12 +60,15 @@ export class MemoryLog {
         this.#check();
         return this.rows.filter(({ seq }) => seq > after).slice(0, limit);
       },
-      readBack: async (before, limit) => {
+      scan: async (from, limit, filter) => {
         this.#check();
-        return this.rows
-          .filter(({ seq }) => seq < before)
-          .reverse()
-          .slice(0, limit);
+        const rows =
+          'after' in from
+            ? this.rows.filter(({ seq }) => seq > from.after)
+            : this.rows.filter(({ seq }) => seq < from.before).reverse();
+        return rows
+          .slice(0, limit)
+          .map(({ seq, kind, timeMs, body }) => scannedRow({ seq, kind, timeMs, body }, filter));
       },
       retire: async (seqs) => {
         this.#check();

@@ -6,6 +6,9 @@ import type {
   Mail,
   NewRow,
   Presence,
+  RowFilter,
+  ScanFrom,
+  ScannedRow,
   StoredRow,
   StoreStatus,
 } from '../log/log-store.js';
@@ -61,6 +64,12 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
     return rows;
   }
 
+  async scan(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
+    const rows = await this.look(from, limit, filter);
+    this.keeper.saw('after' in from ? rows.at(-1) : rows[0]);
+    return rows;
+  }
+
   watch(listener: () => void): () => void {
     return this.keeper.watch(listener);
   }
@@ -75,8 +84,9 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
   protected abstract write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
   /** {@link LogStore.read}. */
   protected abstract rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]>;
+  /** {@link LogStore.scan}. */
+  protected abstract look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]>;
   abstract probe(bytes: number): Promise<void>;
-  abstract readBack(before: number, limit: number): Promise<readonly StoredRow[]>;
   abstract retire(seqs: readonly number[]): Promise<void>;
   abstract dropRetired(beforeMs: number): Promise<number>;
 }

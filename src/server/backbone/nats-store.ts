@@ -12,8 +12,13 @@ import {
   PAGE_CHARS,
   type Presence,
   type PresenceText,
+  type RowFilter,
   type RowKind,
+  SCAN_CHARS,
+  type ScanFrom,
+  type ScannedRow,
   type StoredRow,
+  scannedRow,
 } from '../log/log-store.js';
 import { replaced, shortKey, unavailable, unwritable } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
@@ -21,6 +26,8 @@ import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-s
 import { type BackboneTimes, type SessionHooks, SessionKeeper } from './session-keeper.js';
 
 const PAGE = 500;
+/** Rows that a read backwards begins with: each may be as large as NATS takes one. */
+const FIRST_WINDOW = 8;
 /** Seqs per record of retirement. */
 const RETIRED_AT_ONCE = 1000;
 /** A call of {@link LogStore.dropRetired} continues with the next record of retirement until it has dropped this many rows. */
@@ -148,24 +155,44 @@ class NatsStore extends BackboneStore<NatsSession> {
     }
   }
 
-  async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
+  /** NATS cannot look into messages: they come here, and no more of them than one page of a scan has. */
+  protected async look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
+    const rows = 'after' in from ? await this.rowsAfter(from.after, limit) : await this.#rowsBefore(from.before, limit);
+    const looked: ScannedRow[] = [];
+    let chars = 0;
+    for (const row of rows) {
+      looked.push(scannedRow(row, filter));
+      chars += row.body.length;
+      if (chars >= SCAN_CHARS) break;
+    }
+    return looked;
+  }
+
+  /** Rows before a position, newest first; fewer than `limit` if they are large. */
+  async #rowsBefore(before: number, limit: number): Promise<StoredRow[]> {
     const { state } = await this.keeper.call((session) => session.info());
-    const end = Math.min(before, state.last_seq + 1);
-    // NATS reads only forwards, and dropped rows leave gaps: widen the range until it has enough rows.
-    for (let width = limit; ; width *= 4) {
-      const from = Math.max(end - width, state.first_seq, 1);
-      const rows: StoredRow[] = [];
-      let isFull = false;
+    const first = Math.max(state.first_seq, 1);
+    const rows: StoredRow[] = [];
+    let chars = 0;
+    let width = FIRST_WINDOW;
+    // NATS reads only forwards: window by window, wider ones after some that had little, since dropped rows leave gaps.
+    for (let end = Math.min(before, state.last_seq + 1); end > first && rows.length < limit && chars < SCAN_CHARS; ) {
+      const from = Math.max(end - width, first);
+      const window: StoredRow[] = [];
       for (let at = from; at < end; ) {
         const page = (await this.#rows(at, Math.min(end - at, PAGE))).filter(({ seq }) => seq < end);
-        rows.push(...page);
-        isFull = keepNewest(rows, limit) || isFull;
+        window.push(...page);
         const last = page.at(-1);
         if (last === undefined) break;
         at = last.seq + 1;
       }
-      if (isFull || rows.length >= limit || from <= Math.max(state.first_seq, 1)) return rows.reverse();
+      const size = sizeOf(window);
+      rows.push(...window.reverse());
+      chars += size;
+      end = from;
+      if (size < SCAN_CHARS / 16) width *= 4;
     }
+    return rows.slice(0, limit);
   }
 
   /** Appends the seqs to the stream of retirements; the time of the message is the time of the retirement. */
@@ -247,15 +274,6 @@ class NatsStore extends BackboneStore<NatsSession> {
 
 function sizeOf(rows: readonly StoredRow[]): number {
   return rows.reduce((sum, { body }) => sum + body.length, 0);
-}
-
-/** Removes the oldest rows if there are too many or if they are too large. Returns whether it removed any. */
-function keepNewest(rows: StoredRow[], limit: number): boolean {
-  let [kept, chars] = [0, 0];
-  for (; kept < Math.min(rows.length, limit) && chars < PAGE_CHARS; kept++) {
-    chars += rows.at(-1 - kept)?.body.length ?? 0;
-  }
-  return rows.splice(0, rows.length - kept).length > 0;
 }
 
 interface Guard {

@@ -6,6 +6,11 @@ import {
   type NewRow,
   PAGE_CHARS,
   type Presence,
+  type RowFilter,
+  SCAN_CHARS,
+  type ScanFrom,
+  type ScannedRow,
+  SHORT_ROW,
   type StoredRow,
 } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
@@ -92,8 +97,23 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     return this.#rows('seq > $1', 'seq', [after, limit]);
   }
 
-  readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
-    return this.#rows('seq < $1', 'seq DESC', [before, limit]);
+  /** The sizes of rows are known without their texts. */
+  protected async look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
+    const [where, order, seq] =
+      'after' in from ? ['seq > $1', 'seq', from.after] : ['seq < $1', 'seq DESC', from.before];
+    const page = `SELECT *, octet_length(body) AS size FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
+    const sized = `SELECT *, sum(size) OVER (ORDER BY ${order}) - size AS before FROM (${page}) page`;
+    const fits = filter.map(
+      (_, index) => `EXISTS (SELECT FROM unnest($${index + 3}::text[]) t WHERE strpos(body, t) > 0)`,
+    );
+    const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", size AS chars, fits,
+        CASE WHEN fits AND size <= ${SHORT_ROW} THEN body END AS body
+      FROM (${sized}) sized, LATERAL (SELECT ${['true', ...fits].join(' AND ')} AS fits) looked
+      WHERE before < ${SCAN_CHARS} ORDER BY sized.${order}`;
+    const rows = await this.keeper.call((session) =>
+      session.read<Omit<ScannedRow, 'body'> & { body: string | null }>(text, [seq, limit, ...filter]),
+    );
+    return rows.map((row) => ({ ...row, body: row.body ?? undefined }));
   }
 
   async retire(seqs: readonly number[]): Promise<void> {

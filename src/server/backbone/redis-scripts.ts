@@ -1,4 +1,4 @@
-import { PAGE_CHARS } from '../log/log-store.js';
+import { PAGE_CHARS, SCAN_CHARS, SHORT_ROW } from '../log/log-store.js';
 
 /**
  * All access to Redis is by these scripts: each is atomic, verifies the epoch of the log, and takes one round trip. Rows are entries
@@ -100,11 +100,49 @@ ${SAME_EPOCH}
 ${PAGE}
 return page('XRANGE', tonumber(ARGV[2]), '+', 1, tonumber(ARGV[3]))`;
 
-/** KEYS meta, log. ARGV epoch, last seq, count. Returns rows, newest first. */
-export const READ_BACK = `
+/**
+ * KEYS meta, log. ARGV epoch, command, first seq, count, then for each list of the filter the number of its texts, and the texts. Looks at
+ * rows in the order of the command, a few at a time. Returns of each id, kind, time, bytes, whether it fits, and the body of a short one
+ * that does.
+ */
+export const SCAN = `
 ${SAME_EPOCH}
-${PAGE}
-return page('XREVRANGE', tonumber(ARGV[2]), '-', -1, tonumber(ARGV[3]))`;
+local lists, at = {}, 5
+while ARGV[at] do
+  local list = {}
+  for i = 1, tonumber(ARGV[at]) do list[i] = ARGV[at + i] end
+  lists[#lists + 1] = list
+  at = at + #list + 1
+end
+local function fits(body)
+  for _, list in ipairs(lists) do
+    local found = false
+    for _, text in ipairs(list) do
+      if string.find(body, text, 1, true) then
+        found = true
+        break
+      end
+    end
+    if not found then return false end
+  end
+  return true
+end
+local command, from, count = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local ends, step = '+', 1
+if command == 'XREVRANGE' then ends, step = '-', -1 end
+local rows, size = {}, 0
+while #rows < count and size < ${SCAN_CHARS} and from > 0 do
+  local some = redis.call(command, KEYS[2], string.format('%.0f-0', from), ends, 'COUNT', math.min(count - #rows, 4))
+  if #some == 0 then break end
+  for _, row in ipairs(some) do
+    local body = row[2][6]
+    local does = fits(body)
+    rows[#rows + 1] = { row[1], row[2][2], row[2][4], #body, does and 1 or 0, does and #body <= ${SHORT_ROW} and body or false }
+    size = size + #body
+  end
+  from = tonumber(string.match(some[#some][1], '^%d+')) + step
+end
+return rows`;
 
 /** KEYS meta, log, retired. ARGV epoch, first seq, count. Returns the id of the last row read, and the rows not retired. */
 export const LIVE = `

@@ -6,12 +6,15 @@ import type {
   NewRow,
   Presence,
   PresenceText,
+  RowFilter,
   RowKind,
+  ScanFrom,
+  ScannedRow,
   StoredRow,
 } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
-import { APPEND, DROP, LIST_PRESENCE, LIVE, PROBE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
+import { APPEND, DROP, LIST_PRESENCE, LIVE, PROBE, PUT_PRESENCE, READ, RETIRE, SCAN } from './redis-scripts.js';
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
 import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
@@ -76,9 +79,15 @@ class RedisStore extends BackboneStore<RedisSession> {
     return this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
   }
 
-  async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
+  protected async look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
     const { meta, log } = this.#keys;
-    return await this.#rows(READ_BACK, [meta, log], [this.epoch, before - 1, limit]);
+    const [command, seq] = 'after' in from ? ['XRANGE', from.after + 1] : ['XREVRANGE', from.before - 1];
+    const lists = filter.flatMap((texts) => [texts.length, ...texts]);
+    const rows = (await this.#run(SCAN, [meta, log], [this.epoch, command, seq, limit, ...lists])) as RawScanned[];
+    return rows.map(([id, kind, timeMs, chars, fits, body]) => ({
+      ...{ seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), chars },
+      ...{ fits: fits === 1, body: body ?? undefined },
+    }));
   }
 
   async retire(seqs: readonly number[]): Promise<void> {
@@ -104,6 +113,9 @@ class RedisStore extends BackboneStore<RedisSession> {
 
 /** Id, and the fields `k` (kind), `t` (time), `b` (body) in this order. */
 type RawRow = [string, [string, RowKind, string, string, string, string]];
+
+/** Id, kind, time, bytes, 1 if it fits, and the body of a short one that does. */
+type RawScanned = [string, RowKind, string, number, number, string | null];
 
 function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {
   return { seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), body };

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { ByteCache } from '../../lib/byte-cache.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { lineNotUtf8 } from '../../lib/text-lines.js';
@@ -10,7 +11,6 @@ import { CommitRefused } from '../source/commit-refused.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
 import type { PolicySourceStatus } from '../source/source.js';
 import type { Tracker } from '../source/tracker.js';
-import { ByteCache } from './byte-cache.js';
 import { directoryOf, requestedDirectories } from './directories.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
 import type { Snapshot, Snapshots } from './snapshot.js';

@@ -3,6 +3,7 @@ import type { Limits } from '../../auth/caller.js';
 import type { FleetChange, FleetInstance, FleetSummary } from '../../wire/fleet.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { isBackboneAway } from '../log/log-store.js';
+import { lookThrough, partFor } from '../log/look-through.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import type { ViewDeps } from '../sessions/client-view.js';
 import { type ChangeFacts, type DataFacts, dataFacts, newestFirst, type PolicyFacts } from './change-facts.js';
@@ -41,9 +42,6 @@ export interface FeedLook {
 
 /** Changes that are listed. */
 const CHANGES = 50;
-/** Rows of the log that are looked through for them, and read at once. */
-const LOOKED_THROUGH = 5000;
-const ROWS_AT_ONCE = 200;
 /** Events for readers that come back. */
 const KEPT = { events: 240, size: 4 * 1024 * 1024 };
 /** Shortest time between two events that only say new figures of instances. */
@@ -264,15 +262,14 @@ export class FleetFeed {
   async #readUpdates(): Promise<DataFacts[]> {
     const { log } = this.#deps;
     const found: DataFacts[] = [];
-    let before = log.head + 1;
-    const lowest = before - LOOKED_THROUGH;
-    while (found.length < CHANGES && before > 1 && before > lowest) {
-      const page = await log.audit(before, ROWS_AT_ONCE);
-      found.push(...page.records.flatMap((record) => dataFacts(log, record, this.#limits) ?? []));
-      if (page.next === undefined) break;
-      before = page.next;
-    }
-    return found.slice(0, CHANGES);
+    const part = partFor(log, this.#limits);
+    if (part === undefined) return found;
+    await lookThrough(log, log.head + 1, part, (record) => {
+      const facts = dataFacts(log, record, this.#limits);
+      if (facts !== undefined) found.push(facts);
+      return found.length < CHANGES;
+    });
+    return found;
   }
 }
 

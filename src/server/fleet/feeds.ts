@@ -1,7 +1,8 @@
 import type { Limits } from '../../auth/caller.js';
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
-import type { AuditRecord } from '../log/update-log.js';
+import { outlineOf } from '../log/large-rows.js';
+import type { AuditRecord, LogRecord } from '../log/update-log.js';
 import { type FeedReader, FleetFeed } from './feed.js';
 import type { FeedEvent } from './feed-event.js';
 import { type FleetSources, gather } from './gather.js';
@@ -148,10 +149,10 @@ export class FleetFeeds {
     }
   }
 
-  #recorded(record: AuditRecord): void {
+  #recorded(record: LogRecord): void {
     for (const { topics } of record.entries) for (const topic of topics) this.#touched?.add(topic);
     // Whoever delivers updates does not wait for what each feed makes of them.
-    this.#records.push(record);
+    this.#records.push(outlineOf(record));
     if (this.#records.length > MAX_RECORDS) {
       this.#records = [];
       for (const feed of this.#watched()) feed.rest();

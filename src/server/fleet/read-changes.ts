@@ -3,6 +3,7 @@ import { SyncError } from '../../lib/errors.js';
 import { type DocPath, isAtOrBelow, parseDocPath } from '../../wire/doc-path.js';
 import type { ChangesAnswer, FleetChange } from '../../wire/fleet.js';
 import { byOurClock } from '../log/log-clock.js';
+import { lookThrough, partFor } from '../log/look-through.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { isVisible } from '../sessions/client-view.js';
 import { permittedPart } from '../sessions/trace-parts.js';
@@ -37,9 +38,6 @@ interface Cursor {
 
 /** A page ends when the updates on it have so many characters of topics, paths and reasons. */
 const PAGE_CHARS = 4 * 1024 * 1024;
-/** Rows of the log that one page looks through, and reads at once. */
-const LOOKED_THROUGH = 20_000;
-const ROWS_AT_ONCE = 500;
 
 /** Returns a page of policy commits and data updates, the newest first. Rejects with `request_invalid` for a wrong `before`. */
 export async function readChanges(sources: FleetSources, query: ChangesQuery): Promise<ChangesAnswer> {
@@ -83,31 +81,30 @@ interface FoundUpdates {
 const NO_UPDATES: FoundUpdates = { updates: [], next: undefined, untilMs: undefined };
 
 async function findUpdates(
-  log: Pick<UpdateLog, 'audit' | 'clockAheadMs'>,
+  log: Pick<UpdateLog, 'audit' | 'heads' | 'clockAheadMs'>,
   query: ChangesQuery,
   from: number,
 ): Promise<FoundUpdates> {
+  const part = partFor(log, { ...query.limits, topic: query.topic });
+  if (part === undefined) return NO_UPDATES;
   const updates: DataFacts[] = [];
-  let before = from;
   let chars = 0;
-  let untilMs: number | undefined;
-  while (before > 1) {
-    const page = await log.audit(before, Math.min(ROWS_AT_ONCE, Math.max(query.limit, 100)));
-    for (const record of page.records) {
-      untilMs = byOurClock(log, record.timeMs);
-      // The question is about what the caller may see: another answer would tell of the rest.
-      const part = permittedPart(record, query.limits);
-      const facts = part !== undefined && asked(part, query) ? dataFacts(log, part, query.limits) : undefined;
-      if (facts === undefined) continue;
-      updates.push(facts);
-      chars += charsOf(facts);
-      if (updates.length >= query.limit || chars >= PAGE_CHARS) return { updates, next: facts.key, untilMs };
-    }
-    if (page.next === undefined) break;
-    before = page.next;
-    if (before <= from - LOOKED_THROUGH) return { updates, next: before, untilMs };
-  }
-  return { updates, next: undefined, untilMs: undefined };
+  let isFull = false;
+  const rest = await lookThrough(log, from, part, (record) => {
+    // The question is about what the caller may see: another answer would tell of the rest.
+    const permitted = permittedPart(record, query.limits);
+    const facts =
+      permitted !== undefined && asked(permitted, query) ? dataFacts(log, permitted, query.limits) : undefined;
+    if (facts === undefined) return true;
+    updates.push(facts);
+    chars += charsOf(facts);
+    isFull = updates.length >= query.limit || chars >= PAGE_CHARS;
+    return !isFull;
+  });
+  const last = isFull ? updates.at(-1) : undefined;
+  if (last !== undefined) return { updates, next: last.key, untilMs: last.atMs };
+  const untilMs = rest?.timeMs === undefined ? undefined : byOurClock(log, rest.timeMs);
+  return { updates, next: rest?.next, untilMs };
 }
 
 function charsOf({ reason, topics, paths }: DataFacts): number {

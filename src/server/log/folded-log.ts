@@ -6,25 +6,29 @@ import { withOverrides } from '../../lib/with-overrides.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
+import { Audit } from './audit.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
+import { LargeRows } from './large-rows.js';
 import { byClockOf } from './log-clock.js';
-import type { Durability, LogStore, NewRow, Presence, StoreStatus, WriteStatus } from './log-store.js';
+import type { Durability, LogStore, NewRow, Presence, RowFilter, StoreStatus, WriteStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
+import { lookThrough } from './look-through.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
 import { Retention, type RetentionLimits } from './retention.js';
 import { readUpdateRow, updateBodyText } from './row.js';
-import { readAudit, TailReader } from './tail-reader.js';
+import { TailReader } from './tail-reader.js';
 import type {
-  AuditRecord,
+  AuditPage,
   FoldedEntry,
   Idempotency,
   LogRecord,
   NewRecord,
   PolicyHead,
   Recorded,
+  ShowsTopics,
   TailPage,
   UpdateLog,
 } from './update-log.js';
@@ -54,7 +58,9 @@ export class FoldedLog implements UpdateLog {
   readonly #base: BaseConfig;
   readonly #compactor: Compactor;
   readonly #patches: PatchLimit;
+  readonly #large: LargeRows;
   readonly #tail: TailReader;
+  readonly #audit: Audit;
   readonly #writes: WriteWatch;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
@@ -87,7 +93,9 @@ export class FoldedLog implements UpdateLog {
     const written = watched(store, this.#writes);
     this.#view = new LogView(state, { ...deps, store, append: written.append, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
-    this.#tail = new TailReader(store, () => this.head);
+    this.#large = new LargeRows(store);
+    this.#tail = new TailReader(store, this.#large, () => this.head);
+    this.#audit = new Audit(store, this.#large);
     this.#retention = new Retention(options.retention, { ...deps, store: written, now: this.#now });
     this.#queue = new AppendQueue({ append: (batch) => this.#view.append(batch), log: deps.log });
     this.#compactor = new Compactor(this.#queue);
@@ -228,11 +236,13 @@ export class FoldedLog implements UpdateLog {
   /** Seq of a recent record that was appended under a key with this digest. */
   async #placeOf(once: string | undefined): Promise<number | undefined> {
     if (once === undefined) return undefined;
-    const rows = await this.#store.readBack(this.head + 1, TAIL_LIMIT);
-    return rows.find((row) => {
-      const read = row.kind === 'update' ? readUpdateRow(row) : undefined;
-      return read?.kind === 'record' && read.record.once === once;
-    })?.seq;
+    let found: number | undefined;
+    const part = { newest: this.head, filter: [[`"once":${JSON.stringify(once)}`]] };
+    await lookThrough(this, this.head + 1, part, (record) => {
+      if (record.once === once) found = record.seq;
+      return found === undefined;
+    });
+    return found;
   }
 
   async appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly Recorded[]> {
@@ -281,16 +291,20 @@ export class FoldedLog implements UpdateLog {
     if (entries !== undefined) await this.#queue.exclusively(() => this.#base.adopt(entries));
   }
 
-  tail(after: number, limit = TAIL_LIMIT): Promise<TailPage | undefined> {
-    return this.#tail.read(after, limit);
+  tail(after: number, limit = TAIL_LIMIT, shows?: ShowsTopics): Promise<TailPage | undefined> {
+    return this.#tail.read(after, limit, shows);
   }
 
-  audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }> {
-    return readAudit(this.#store, before, limit);
+  audit(before: number, limit: number, filter?: RowFilter): Promise<AuditPage> {
+    return this.#audit.read(before, limit, filter);
+  }
+
+  record(seq: number): Promise<LogRecord | undefined> {
+    return this.#large.record(seq);
   }
 
   async extent(): Promise<{ beginsAt: number; bytes: number | undefined }> {
-    const [[oldest], bytes] = await Promise.all([this.#store.read(0, 1), this.#store.sizeBytes?.()]);
+    const [[oldest], bytes] = await Promise.all([this.#store.scan({ after: 0 }, 1, []), this.#store.sizeBytes?.()]);
     return { beginsAt: oldest?.seq ?? this.head, bytes };
   }
 

@@ -54,6 +54,37 @@ export interface Expectation {
  */
 export const PAGE_CHARS = 16 * 1024 * 1024;
 
+/**
+ * What a scan looks for, as far as a store tells without parsing: the text of a row contains one of the texts of each list. The reader
+ * looks closer at what fits.
+ */
+export type RowFilter = readonly (readonly string[])[];
+
+/** Where a scan begins, and the way that it goes: upwards, or to older rows. */
+export type ScanFrom = { readonly after: number } | { readonly before: number };
+
+/** A row that a scan has looked at. */
+export interface ScannedRow extends Omit<StoredRow, 'body'> {
+  /** Characters (or bytes) of its body. */
+  readonly chars: number;
+  /** Whether it is what the scan looks for. */
+  readonly fits: boolean;
+  /** Of a row that fits, and is not larger than {@link SHORT_ROW}: a reader asks for a large one by itself, if it needs it. */
+  readonly body: string | undefined;
+}
+
+/** Characters (or bytes) of the bodies that a scan returns at most. */
+export const SHORT_ROW = 64 * 1024;
+/** Characters (or bytes) of bodies after which a page of a scan ends; the last row may exceed it. */
+export const SCAN_CHARS = 4 * 1024 * 1024;
+
+/** How a store that filters here looks at a row. */
+export function scannedRow({ body, ...row }: StoredRow, filter: RowFilter): ScannedRow {
+  const fits = filter.every((texts) => texts.some((text) => body.includes(text)));
+  const chars = body.length;
+  return { ...row, chars, fits, body: fits && chars <= SHORT_ROW ? body : undefined };
+}
+
 /** Whether acknowledged rows survive a crash or power loss. */
 export type Durability = { readonly level: 'durable' } | { readonly level: 'weak'; readonly reason: string };
 
@@ -135,8 +166,11 @@ export interface LogStore {
    * end. Rejects with `backbone_unavailable`.
    */
   read(after: number, limit: number): Promise<readonly StoredRow[]>;
-  /** Rows before a position (exclusive), newest first, including retired ones. Fewer than `limit` if they are large. */
-  readBack(before: number, limit: number): Promise<readonly StoredRow[]>;
+  /**
+   * Looks at rows from a position on (exclusive), including retired ones, where they are stored as far as that can be: up to `limit`, and
+   * about {@link SCAN_CHARS}. Returns all that it has looked at, in its order; none only at the end. Rejects with `backbone_unavailable`.
+   */
+  scan(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]>;
   /** Marks rows that the fold does not need any more; readers get them until {@link LogStore.dropRetired}. Idempotent. */
   retire(seqs: readonly number[]): Promise<void>;
   /** Removes rows that were retired before a moment, in portions; never the last row. Returns how many it removed. */

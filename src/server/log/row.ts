@@ -1,8 +1,9 @@
 import * as z from 'zod';
+import { inSteps } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { elements, members, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
-import { parseKeepingData } from '../../wire/inline-data.js';
+import { keepingData, parseKeepingData } from '../../wire/inline-data.js';
 import type { StoredRow } from './log-store.js';
 import type { Compaction, PlacedBase, Superseded } from './place.js';
 import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
@@ -65,18 +66,25 @@ export function updateBodyText(record: NewRecord, once?: Idempotency): string {
 
 /** Parses a row of kind `update`. Throws `log_damaged` if it is invalid. */
 export function readUpdateRow(row: StoredRow): UpdateRow {
-  return reading(row, () => {
-    const value = parseKeepingData(row.body);
-    if (typeof value === 'object' && value !== null && 'compacts' in value) {
-      const { compacts, id, reason, publisher, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
-      return {
-        kind: 'compaction',
-        compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
-      };
-    }
-    const { digest, ...record } = updateBody.parse(value);
-    return { kind: 'record', record: { seq: row.seq, timeMs: row.timeMs, ...record }, digest };
-  });
+  return reading(row, () => updateRow(row, parseKeepingData(row.body)));
+}
+
+/** {@link readUpdateRow} for a large row: everything else goes on meanwhile. */
+export async function readLargeUpdateRow(row: StoredRow): Promise<UpdateRow> {
+  const value = await inSteps(keepingData(Buffer.from(row.body))).catch((cause: unknown) => damaged(row, cause));
+  return reading(row, () => updateRow(row, value));
+}
+
+function updateRow(row: StoredRow, value: unknown): UpdateRow {
+  if (typeof value === 'object' && value !== null && 'compacts' in value) {
+    const { compacts, id, reason, publisher, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
+    return {
+      kind: 'compaction',
+      compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
+    };
+  }
+  const { digest, ...record } = updateBody.parse(value);
+  return { kind: 'record', record: { seq: row.seq, timeMs: row.timeMs, ...record }, digest };
 }
 
 /** The body of a compaction's row, of kind `update`. */
@@ -125,6 +133,10 @@ function reading<T>(row: StoredRow, read: () => T): T {
   try {
     return read();
   } catch (cause) {
-    throw new SyncError('log_damaged', `record ${row.seq} of the update log cannot be read`, { cause });
+    return damaged(row, cause);
   }
+}
+
+function damaged({ seq }: StoredRow, cause: unknown): never {
+  throw new SyncError('log_damaged', `record ${seq} of the update log cannot be read`, { cause });
 }

@@ -2,7 +2,19 @@ import { mkdir, open, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { makePrivate } from '../../lib/private-files.js';
-import type { Appended, Durability, Expectation, LogStore, Mail, NewRow, Presence, StoredRow } from './log-store.js';
+import type {
+  Appended,
+  Durability,
+  Expectation,
+  LogStore,
+  Mail,
+  NewRow,
+  Presence,
+  RowFilter,
+  ScanFrom,
+  ScannedRow,
+  StoredRow,
+} from './log-store.js';
 import { openThread, type StoreThread } from './sqlite-thread.js';
 
 /** File of the log in SYNC_STATE_DIR. */
@@ -105,8 +117,8 @@ class SqliteStore implements LogStore {
     return (await this.#thread.ask({ op: 'read', after, limit })) as StoredRow[];
   }
 
-  async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
-    return (await this.#thread.ask({ op: 'readBack', before, limit })) as StoredRow[];
+  async scan(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
+    return (await this.#thread.ask({ op: 'scan', from, limit, filter })) as ScannedRow[];
   }
 
   async retire(seqs: readonly number[]): Promise<void> {

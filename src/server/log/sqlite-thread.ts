@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { SyncError } from '../../lib/errors.js';
-import type { Expectation, NewRow } from './log-store.js';
+import type { Expectation, NewRow, RowFilter, ScanFrom } from './log-store.js';
 
 /** Result of the opening. */
 export interface OpenedStore {
@@ -19,7 +19,7 @@ export type StoreRequest =
   | { op: 'append'; rows: readonly NewRow[]; expect: Expectation | undefined; nowMs: number }
   | { op: 'probe'; bytes: number }
   | { op: 'read'; after: number; limit: number }
-  | { op: 'readBack'; before: number; limit: number }
+  | { op: 'scan'; from: ScanFrom; limit: number; filter: RowFilter }
   | { op: 'retire'; seqs: readonly number[]; nowMs: number }
   | { op: 'dropRetired'; beforeMs: number; nowMs: number }
   | { op: 'close' };

@@ -1,6 +1,17 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Database, Statement } from 'libsql';
-import { type Appended, type Expectation, type NewRow, PAGE_CHARS, type StoredRow } from './log-store.js';
+import {
+  type Appended,
+  type Expectation,
+  type NewRow,
+  PAGE_CHARS,
+  type RowFilter,
+  SCAN_CHARS,
+  type ScanFrom,
+  type ScannedRow,
+  type StoredRow,
+  scannedRow,
+} from './log-store.js';
 import { migrate, pragmaValue, SchemaTooNew } from './sqlite-schema.js';
 import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
 
@@ -121,12 +132,32 @@ function probe(database: Database, bytes: number): void {
 function rowsOf(database: Database, where: string, values: readonly number[], limit: number): StoredRow[] {
   const rows: StoredRow[] = [];
   let chars = 0;
-  // Row by row, so that rows beyond the limit of characters are not read.
-  const statement = database.prepare(`SELECT ${COLUMNS} FROM record WHERE ${where} LIMIT ?`);
-  for (const row of statement.iterate(...values, limit) as IterableIterator<StoredRow>) {
-    rows.push({ seq: row.seq, kind: row.kind, timeMs: row.timeMs, body: row.body });
+  for (const row of rowByRow(database, where, [...values, limit])) {
+    rows.push(row);
     chars += row.body.length;
     if (chars >= PAGE_CHARS) break;
+  }
+  return rows;
+}
+
+/** Row by row, so that rows beyond a limit of characters are not read. The last value is the limit. */
+function* rowByRow(database: Database, where: string, values: readonly number[]): Generator<StoredRow> {
+  const statement = database.prepare(`SELECT ${COLUMNS} FROM record WHERE ${where} LIMIT ?`);
+  for (const { seq, kind, timeMs, body } of statement.iterate(...values) as IterableIterator<StoredRow>) {
+    yield { seq, kind, timeMs, body };
+  }
+}
+
+/** {@link LogStore.scan}. */
+function scan(database: Database, from: ScanFrom, limit: number, filter: RowFilter): ScannedRow[] {
+  const [where, seq] =
+    'after' in from ? ['seq > ? ORDER BY seq', from.after] : ['seq < ? ORDER BY seq DESC', from.before];
+  const rows: ScannedRow[] = [];
+  let chars = 0;
+  for (const row of rowByRow(database, where as string, [seq as number, limit])) {
+    rows.push(scannedRow(row, filter));
+    chars += row.body.length;
+    if (chars >= SCAN_CHARS) break;
   }
   return rows;
 }
@@ -170,8 +201,8 @@ function carryOut(database: Database, request: Exclude<StoreRequest, { op: 'clos
       return probe(database, request.bytes);
     case 'read':
       return rowsOf(database, 'seq > ? ORDER BY seq', [request.after], request.limit);
-    case 'readBack':
-      return rowsOf(database, 'seq < ? ORDER BY seq DESC', [request.before], request.limit);
+    case 'scan':
+      return scan(database, request.from, request.limit, request.filter);
     case 'retire':
       return retire(database, request.seqs, request.nowMs);
     case 'dropRetired':

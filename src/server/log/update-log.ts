@@ -1,6 +1,6 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { Durability, StoreStatus, WriteStatus } from './log-store.js';
+import type { Durability, RowFilter, StoreStatus, WriteStatus } from './log-store.js';
 
 /**
  * The update log: the ordered, durable record of all data updates (design D14). A publish appends here first; deliveries follow the records
@@ -85,6 +85,9 @@ export interface Idempotency {
   digest: string;
 }
 
+/** Whether a caller wants what is on one of these topics. */
+export type ShowsTopics = (topics: readonly string[]) => boolean;
+
 /** Updates after a position. */
 export interface TailPage {
   records: readonly LogRecord[];
@@ -92,10 +95,26 @@ export interface TailPage {
   through: number;
   /** False if {@link through} is the head of the log. */
   more: boolean;
+  /** Characters of the rows that were looked at. */
+  chars?: number | undefined;
 }
 
+/** An entry of the audit: of inline data its size alone. */
+export type AuditEntry = Omit<PeerEntry, 'data'> & { readonly dataBytes?: number | undefined };
+
 /** A record of the audit. */
-export type AuditRecord = Omit<LogRecord, 'prev'>;
+export type AuditRecord = Omit<LogRecord, 'prev' | 'entries'> & { readonly entries: readonly AuditEntry[] };
+
+/** A part of the audit. */
+export interface AuditPage {
+  readonly records: readonly AuditRecord[];
+  /** Where to continue; undefined at the end. */
+  readonly next: number | undefined;
+  /** Characters of the rows that were looked at. */
+  readonly chars?: number | undefined;
+  /** Time of the last of them. */
+  readonly timeMs?: number | undefined;
+}
 
 export interface UpdateLog {
   /** Identifies this log; positions of different epochs are not comparable. */
@@ -146,11 +165,17 @@ export interface UpdateLog {
   /** Last seq of an update on each of these topics; 0 if there was none. */
   heads(topics: readonly string[]): Readonly<Record<string, number>>;
   /**
-   * Updates after a position, in order, about `limit` at most (default 1000). Undefined if some of them were dropped: read the fold then.
+   * Updates after a position, in order, about `limit` at most (default 1000) and of some MiB. `shows`: whether the caller wants an update
+   * with entries on these topics; others are left out. Undefined if some of them were dropped: read the fold then.
    */
-  tail(after: number, limit?: number): Promise<TailPage | undefined>;
-  /** Updates before a position, newest first, about `limit` at most; `next` is where to continue, undefined at the end. */
-  audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }>;
+  tail(after: number, limit?: number, shows?: ShowsTopics): Promise<TailPage | undefined>;
+  /**
+   * Looks at `limit` rows at most before a position, newest first, and returns the updates that may fit; `lookThrough` looks at more.
+   * Default: every update fits.
+   */
+  audit(before: number, limit: number, filter?: RowFilter): Promise<AuditPage>;
+  /** One update with its inline data; undefined: it is no update, or was dropped. Rejects like {@link UpdateLog.audit}. */
+  record(seq: number): Promise<LogRecord | undefined>;
   /** The seq of the oldest row that is kept, and the size of the store in bytes, where it can tell. Rejects like {@link UpdateLog.audit}. */
   extent(): Promise<{ readonly beginsAt: number; readonly bytes: number | undefined }>;
   /** Sets what delivers each applied record, before the listeners, and returns the number of connections. It must not throw. */

@@ -7,19 +7,17 @@ import { printJson } from '../../lib/json-text.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
 import { docPathText, isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
-import type { AuditRecord, UpdateLog } from '../log/update-log.js';
+import { lookThrough, partFor } from '../log/look-through.js';
+import type { AuditEntry, AuditRecord, LogRecord, UpdateLog } from '../log/update-log.js';
 import { charsOf, isShown, PAGE_CHARS } from './paging.js';
 
 export interface DataLogDeps {
-  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'audit'>;
+  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'heads' | 'audit' | 'record'>;
   log: Logger;
 }
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
-/** Maximum rows that one request scans: a filter that matches nothing must not read the whole log. */
-const LOOKED_THROUGH = 20_000;
-const ROWS_AT_ONCE = 500;
 /** Most seqs that the log line of a read of values names. */
 const SEQS_LOGGED = 20;
 
@@ -72,58 +70,84 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog, log }: DataLogD
       responses: { 200: { description: 'Updates, newest first', schema: logAnswer } },
     },
     async ({ query, caller, request, reply }) => {
-      const { records, next } = await look(updateLog, query, caller);
+      const fits = fitting(query, caller);
+      const { records, next } = await look(updateLog, query, caller, fits);
       if (query.include === 'secrets') {
         const path = query.path === undefined ? null : docPathText(query.path);
         const what = { path, topic: query.topic, updates: records.map(({ seq }) => seq).slice(0, SEQS_LOGGED) };
         const who = { subject: caller.subject, address: request.ip };
         log.info({ ...who, ...what, count: records.length }, 'values and header values of data updates were read');
       }
-      const print = query.include === 'secrets' ? wholeEntry : shownEntry;
-      const updates = records.map(({ timeMs, entries, once: _once, ...record }) => ({
-        ...record,
-        time: new Date(timeMs).toISOString(),
-        entries: entries.map(print),
-        callbacks: query.include === 'secrets' ? record.callbacks : record.callbacks.map(shownCallback),
-      }));
+      const updates = query.include === 'secrets' ? await whole(updateLog, records, fits) : records.map(shownRecord);
       const { epoch, head } = updateLog;
       return reply.type('application/json').send(printJson({ epoch, head, updates, next: next ?? null }));
     },
   );
 }
 
+/** Whether an entry is asked for, and the caller may see it. */
+type Fits = (entry: Pick<PeerEntry, 'topics' | 'dst_path'>) => boolean;
+
+function fitting({ topic, path }: LogQuery, { permittedTopics, permittedPaths }: Permitted): Fits {
+  const wanted = topic === undefined ? undefined : new Set([topic]);
+  return ({ topics, dst_path }) =>
+    isShown(topics, permittedTopics, wanted) &&
+    (permittedPaths === undefined || isPermittedPath(parseDocPath(dst_path), permittedPaths)) &&
+    (path === undefined || isAtOrBelow(parseDocPath(dst_path), path));
+}
+
 async function look(
   log: DataLogDeps['updateLog'],
   query: LogQuery,
-  { permittedTopics, permittedPaths }: Permitted,
+  permitted: Permitted,
+  fits: Fits,
 ): Promise<{ records: AuditRecord[]; next: number | undefined }> {
   const records: AuditRecord[] = [];
-  const wanted = query.topic === undefined ? undefined : new Set([query.topic]);
+  const { topic, publisher, since, until, limit } = query;
+  const part = partFor(log, { ...permitted, topic, publisher });
+  if (part === undefined) return { records, next: undefined };
   let chars = 0;
-  let before = query.before ?? log.head + 1;
-  const lowest = before - LOOKED_THROUGH;
-  for (;;) {
-    const page = await log.audit(before, ROWS_AT_ONCE);
-    for (const record of page.records) {
-      if (query.since !== undefined && record.timeMs < query.since) return { records, next: undefined };
-      if (query.until !== undefined && record.timeMs > query.until) continue;
-      if (query.publisher !== undefined && record.publisher !== query.publisher) continue;
-      const entries = record.entries.filter(
-        (entry) =>
-          isShown(entry.topics, permittedTopics, wanted) &&
-          (permittedPaths === undefined || isPermittedPath(parseDocPath(entry.dst_path), permittedPaths)) &&
-          (query.path === undefined || isAtOrBelow(parseDocPath(entry.dst_path), query.path)),
-      );
-      if (entries.length === 0) continue;
-      records.push({ ...record, entries });
-      chars += charsOf({ ...record, entries }, query.include === 'secrets');
-      const isFull = records.length >= query.limit || chars >= PAGE_CHARS;
-      if (isFull) return { records, next: record.seq > 1 ? record.seq : undefined };
-    }
-    if (page.next === undefined || page.next <= 1) return { records, next: undefined };
-    before = page.next;
-    if (before <= lowest) return { records, next: before };
+  let next: number | undefined;
+  const rest = await lookThrough(log, query.before ?? log.head + 1, part, (record) => {
+    if (since !== undefined && record.timeMs < since) return false;
+    if (until !== undefined && record.timeMs > until) return true;
+    if (publisher !== undefined && record.publisher !== publisher) return true;
+    const entries = record.entries.filter(fits);
+    if (entries.length === 0) return true;
+    records.push({ ...record, entries });
+    chars += charsOf({ ...record, entries }, query.include === 'secrets');
+    const isFull = records.length >= limit || chars >= PAGE_CHARS;
+    if (isFull && record.seq > 1) next = record.seq;
+    return !isFull;
+  });
+  return { records, next: rest?.next ?? next };
+}
+
+function shownRecord({ timeMs, entries, once: _once, ...record }: AuditRecord): object {
+  return {
+    ...record,
+    time: new Date(timeMs).toISOString(),
+    entries: entries.map(shownEntry),
+    callbacks: record.callbacks.map(shownCallback),
+  };
+}
+
+/** The records with all that they have. One that was dropped meanwhile is left out. */
+async function whole(
+  log: Pick<UpdateLog, 'record'>,
+  records: readonly AuditRecord[],
+  fits: Fits,
+): Promise<readonly object[]> {
+  const found: LogRecord[] = [];
+  for (const { seq } of records) {
+    const record = await log.record(seq);
+    if (record !== undefined) found.push(record);
   }
+  return found.map(({ timeMs, entries, once: _once, ...record }) => ({
+    ...record,
+    time: new Date(timeMs).toISOString(),
+    entries: entries.filter(fits).map(wholeEntry),
+  }));
 }
 
 function wholeEntry(entry: PeerEntry): object {
@@ -132,14 +156,14 @@ function wholeEntry(entry: PeerEntry): object {
 }
 
 /** Returns an entry without possible secrets. */
-function shownEntry({ url, config, topics, dst_path, save_method, data }: PeerEntry): object {
+function shownEntry({ url, config, topics, dst_path, save_method, dataBytes }: AuditEntry): object {
   return {
     url: redactUrl(url),
     config: config ? shownConfig(config) : undefined,
     topics,
     dst_path,
     save_method,
-    data_bytes: data ? Buffer.byteLength(data.text) : undefined,
+    data_bytes: dataBytes,
   };
 }
 

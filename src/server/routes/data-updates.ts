@@ -4,7 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { loggedUpdate, updatesPage } from '../../wire/updates.js';
 import { baseIdentity } from '../log/base-entry.js';
-import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
+import type { FoldedEntry, LogRecord, ShowsTopics, UpdateLog } from '../log/update-log.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
 import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
@@ -17,6 +17,8 @@ const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
 /** If the tail is longer than this and than the fold, the fold is sent. */
 const LONG_TAIL = 1000;
+/** Characters of rows of a tail that one request looks through. */
+const LOOKED_CHARS = 64 * 1024 * 1024;
 
 const updatesQuery = z.object({
   epoch: z.string().max(200).optional().describe('Epoch of the position `after`'),
@@ -31,7 +33,12 @@ const shownPage = updatesPage.extend({
 });
 
 type PageUpdate = UpdatesText['updates'][number];
-type Shown = (topics: readonly string[]) => boolean;
+/** What a caller sees of the log. */
+interface Sight {
+  readonly shows: ShowsTopics;
+  /** Last seq of an update that it sees; the topics alone tell. */
+  newest(): number;
+}
 
 /**
  * `GET /data/updates`: published updates after a position, without base entries. Returns the tail of the log after a short absence,
@@ -61,13 +68,21 @@ export function dataUpdatesRoutes(
         );
       }
       const { permittedTopics } = caller;
-      const shown: Shown = (topics) => isShown(topics, permittedTopics, query.topics);
+      const shows: ShowsTopics = (topics) => isShown(topics, permittedTopics, query.topics);
+      const named = query.topics ?? permittedTopics;
+      const topics = named === undefined ? undefined : [...named].filter((topic) => shows([topic]));
+      const newest = (): number =>
+        topics === undefined ? Number.MAX_SAFE_INTEGER : largest(Object.values(updateLog.heads(topics)));
       if (options.isShared && query.epoch === updateLog.epoch) await seen(updateLog, query.after);
-      const page = await pageOf(updateLog, query, shown);
-      const heads = updateLog.heads([...(query.topics ?? permittedTopics ?? [])].filter((topic) => shown([topic])));
+      const page = await pageOf(updateLog, query, { shows, newest });
+      const heads = updateLog.heads(topics ?? []);
       return reply.type('application/json').send(updatesPageText({ ...page, heads }));
     },
   );
+}
+
+function largest(seqs: readonly number[]): number {
+  return seqs.reduce((found, seq) => Math.max(found, seq), 0);
 }
 
 /** Waits for a seq: a shared log never moves back within an epoch, so a caller with a later position comes from an instance ahead. */
@@ -82,32 +97,37 @@ async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<v
 async function pageOf(
   log: DataUpdatesDeps['updateLog'],
   query: z.infer<typeof updatesQuery>,
-  shown: Shown,
+  sight: Sight,
 ): Promise<Omit<UpdatesText, 'heads'>> {
   const { epoch } = log;
   // A head behind the position means another log, despite the same epoch (design D25): a restored file.
   const isKnown = query.epoch === epoch && query.after <= log.head;
   const after = isKnown ? query.after : 0;
   if (isKnown && log.head - after <= Math.max(LONG_TAIL, log.fold().length)) {
-    const tail = await tailPage(log, after, query.limit, shown);
+    const tail = await tailPage(log, after, query.limit, sight);
     if (tail !== undefined) return { epoch, from: 'tail', ...tail };
   }
-  return { epoch, head: log.head, from: 'fold', ...foldPage(log.fold(), after, query.limit, shown) };
+  return { epoch, head: log.head, from: 'fold', ...foldPage(log.fold(), after, query.limit, sight.shows) };
 }
 
-/** Reads until the page is full or the log ends; undefined if the tail does not reach back that far. */
+/** Reads until the page is full or the log ends; undefined if the tail does not reach back that far, or there is too much to look through. */
 async function tailPage(
   log: DataUpdatesDeps['updateLog'],
   after: number,
   limit: number,
-  shown: Shown,
+  { shows, newest }: Sight,
 ): Promise<Pick<UpdatesText, 'updates' | 'more' | 'head'> | undefined> {
   const page = new Page(limit);
+  let chars = 0;
   for (let at = after; ; ) {
-    const tail = await log.tail(at, limit);
+    const [head, last] = [log.head, newest()];
+    if (at >= last) return { updates: page.updates, more: false, head };
+    if (chars > LOOKED_CHARS)
+      return page.updates.length === 0 ? undefined : { updates: page.updates, more: true, head };
+    const tail = await log.tail(at, Math.min(limit, last - at), shows);
     if (tail === undefined) return undefined;
     for (const record of tail.records) {
-      const entries = record.entries.filter(({ topics }) => shown(topics));
+      const entries = record.entries.filter(({ topics }) => shows(topics));
       if (entries.length > 0 && !page.add({ ...record, entries })) {
         return { updates: page.updates, more: true, head: log.head };
       }
@@ -115,6 +135,7 @@ async function tailPage(
     // Not the current head: updates appended since are not in the page and would count as read.
     if (!tail.more) return { updates: page.updates, more: false, head: tail.through };
     at = tail.through;
+    chars += tail.chars ?? 0;
   }
 }
 
@@ -123,13 +144,13 @@ function foldPage(
   fold: readonly FoldedEntry[],
   after: number,
   limit: number,
-  shown: Shown,
+  shows: ShowsTopics,
 ): { updates: PageUpdate[]; more: boolean } {
   const base = new Set(fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
   const page = new Page(limit);
   let current: (PageUpdate & { entries: LogRecord['entries'][number][] }) | undefined;
   for (const { seq, origin, entry, update } of fold) {
-    const isPart = origin === 'update' && seq > after && shown(entry.topics);
+    const isPart = origin === 'update' && seq > after && shows(entry.topics);
     if (!isPart || (base.size > 0 && base.has(baseIdentity(entry)))) continue;
     if (current?.seq === seq) {
       current.entries.push(entry);

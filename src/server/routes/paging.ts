@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { PeerEntry } from '../../wire/data.js';
+import type { AuditEntry } from '../log/update-log.js';
 
 /** A query parameter with topics: separated by commas, repeated, or both. */
 export const topicsQuery = z
@@ -19,7 +20,7 @@ export function isShown(
 interface Sized {
   readonly id: string;
   readonly reason: string | null;
-  readonly entries: readonly PeerEntry[];
+  readonly entries: readonly (PeerEntry | AuditEntry)[];
   readonly callbacks: readonly unknown[];
 }
 
@@ -29,11 +30,13 @@ export const PAGE_CHARS = 4 * 1024 * 1024;
 /** Estimates the characters of an update in a response; `isWhole`: with inline data and configurations. */
 export function charsOf({ id, reason, entries, callbacks }: Sized, isWhole = true): number {
   let chars = id.length + (reason?.length ?? 0) + 200 * entries.length;
-  for (const { url, dst_path, topics, config, data } of entries) {
+  for (const entry of entries) {
+    const { url, dst_path, topics, config } = entry;
     chars += url.length + dst_path.length;
     for (const topic of topics) chars += topic.length;
     if (!isWhole) continue;
-    chars += data?.text.length ?? 0;
+    if ('data' in entry) chars += entry.data?.text.length ?? 0;
+    else if ('dataBytes' in entry) chars += entry.dataBytes ?? 0;
     if (config) chars += JSON.stringify(config).length;
   }
   return callbacks.length === 0 ? chars : chars + JSON.stringify(callbacks).length;

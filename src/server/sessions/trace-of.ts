@@ -35,7 +35,7 @@ export interface TraceQuery {
 
 export interface TraceDeps extends AllClientsDeps {
   readonly instance: string;
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'audit' | 'clockAheadMs'>;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'heads' | 'audit' | 'clockAheadMs'>;
   readonly memory: TraceMemory;
   readonly policyHead: () => string | undefined;
   /** The served commit and those before it, the newest first. */
@@ -75,19 +75,21 @@ export function createTrace(deps: TraceDeps): (query: TraceQuery) => Promise<Tra
     const policyHead = deps.policyHead();
     const served = deps.servedCommits();
     const commits = commitHashes(memories, policyHead === undefined ? served : [policyHead, ...served]);
-    const found = await findChange(query.id, { log: deps.log, memories, commits });
+    const { log } = deps;
+    const found = await findChange(query.id, { log, memories, commits, limits: query.limits });
     const visible = all.named.filter(([, client]) => isVisible(client, query.limits));
     const remembered = (key: number | string): Remembered[] => rememberedOf(memories, key);
-    const part = found?.kind === 'update' ? permittedPart(found.record, query.limits) : undefined;
+    const part = found.kind === 'update' ? permittedPart(found.record, query.limits) : undefined;
     const record = part && { ...part, timeMs: byOurClock(deps.log, part.timeMs) };
     const traced =
-      found?.kind === 'commit'
+      found.kind === 'commit'
         ? tracedCommit(found.hash, remembered(found.hash), visible, query, {
             isHead: found.hash === policyHead,
             wasServed: served.includes(found.hash),
           })
         : record && tracedUpdate(record, remembered(record.seq), visible, query, deps.log.epoch);
-    if (traced === undefined) throw unknown(query.id, deps.log.head);
+    if (traced === undefined)
+      throw unknown(query.id, deps.log.head, found.kind === 'none' ? found.lookedTo : undefined);
     return answerOf(traced, query, { ...deps, incomplete: all.incomplete });
   };
 }
@@ -204,11 +206,11 @@ function stagesOf(
   return [...stages, ...recorded].sort((one, other) => one.at - other.at);
 }
 
-function unknown(id: string, head: number): SyncError {
+function unknown(id: string, head: number, lookedTo: number | undefined): SyncError {
   const isRow = /^\d{1,15}$/.test(id) && Number(id) >= 1 && Number(id) <= head;
   const why = isRow
     ? `row ${id} of the update log is no data update, or was dropped`
-    : `the update log goes to ${head}`;
+    : `the update log goes to ${head}${lookedTo === undefined ? '' : `, and ids were looked for down to ${lookedTo}`}`;
   const text = `no data update or policy commit ${JSON.stringify(id.slice(0, 100))} is known: ${why}`;
   return new SyncError('trace_unknown', text);
 }
