@@ -251,7 +251,7 @@ export const ERROR_CODES = {
   policy_commit_refused: {
     status: 503,
     cause:
-      'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON), or its policy does not compile (SYNC_POLICY_GATE).',
+      'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON), or more than one bundle can have, or its policy does not compile (SYNC_POLICY_GATE).',
     remedy:
       'Repair the file that the message names and push again. Until then the last good commit is served. For folders that no client takes together, or engines with built-in functions of their own, see docs/policy-gate.md.',
   },

@@ -6,14 +6,14 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { lineNotUtf8 } from '../../lib/text-lines.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { packageName } from '../../wire/rego-package.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
 import type { PolicySourceStatus } from '../source/source.js';
 import type { Tracker } from '../source/tracker.js';
-import { directoryOf, requestedDirectories } from './directories.js';
+import { type BundleItem, bundleItem } from './bundle-item.js';
+import { requestedDirectories } from './directories.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
-import type { Snapshot, Snapshots } from './snapshot.js';
+import type { BundleFile, Snapshot, Snapshots } from './snapshot.js';
 
 /** Retry-After before the first head. */
 const NOT_READY_RETRY_SECONDS = 2;
@@ -153,11 +153,10 @@ function checkDirectories(directories: readonly string[], head: Snapshot, base: 
 
 /**
  * Builds the bundle of a plan (specification "PolicyBundle"), members in the order of opal-protocol P2.2, both module lists in load
- * order. `contents`: bytes by object id, kept unchanged, including a byte order mark. Throws `policy_commit_refused` for bytes
- * that are not UTF-8, which the review of a served commit excludes.
+ * order. `contents`: bytes by object id. Throws `policy_commit_refused` for a file that cannot be put into a bundle, which the review of a
+ * served commit excludes.
  */
 export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint8Array>): PolicyBundle {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const bundle: PolicyBundle = {
     manifest: plan.files.map((file) => file.path),
     hash: plan.hash,
@@ -169,18 +168,22 @@ export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint
         ? null
         : { data_modules: [...plan.deleted.data], policy_modules: [...plan.deleted.policies] },
   };
-  for (const { path, kind, blob } of plan.files) {
-    let text: string;
-    try {
-      text = decoder.decode(contents.get(blob));
-    } catch (cause) {
-      const line = lineNotUtf8(contents.get(blob) ?? new Uint8Array());
-      throw new CommitRefused(plan.hash, { file: path, line }, 'is not UTF-8', cause);
-    }
-    if (kind === 'data') bundle.data_modules.push({ path: directoryOf(path), data: text });
-    else bundle.policy_modules.push({ path, package_name: packageName(text), rego: text });
+  for (const file of plan.files) {
+    const made = itemOf(plan.hash, file, contents.get(file.blob));
+    if (made.kind === 'data') bundle.data_modules.push(made.item);
+    else bundle.policy_modules.push(made.item);
   }
   return bundle;
+}
+
+function itemOf(hash: string, file: BundleFile, bytes: Uint8Array | undefined): BundleItem {
+  try {
+    return bundleItem(file, bytes);
+  } catch (cause) {
+    const line = lineNotUtf8(bytes ?? new Uint8Array());
+    const place = { file: file.path, ...(line !== undefined && { line }) };
+    throw new CommitRefused(hash, place, 'cannot be put into a bundle', cause);
+  }
 }
 
 /** Smaller responses are not compressed. */

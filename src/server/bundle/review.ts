@@ -1,10 +1,14 @@
+import { constants } from 'node:buffer';
+import { SyncError } from '../../lib/errors.js';
 import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
 import { lineAt, lineNotUtf8 } from '../../lib/text-lines.js';
 import { CommitRefused } from '../source/commit-refused.js';
-import type { GitObjects } from '../source/git-objects.js';
+import { BLOBS_LIMIT_BYTES, type GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
+import { bundleItem } from './bundle-item.js';
 import { comparePaths, directoryOf, isWithin, withAncestors } from './directories.js';
+import { planDelta } from './plan.js';
 import type { BundleFile, Snapshot, Snapshots } from './snapshot.js';
 
 /** Maximum warnings of one commit. */
@@ -16,31 +20,107 @@ export interface ReviewDeps {
   log: Logger;
 }
 
+/** What a bundle can have: contents are read together, and it is sent as one text. */
+export interface BundleLimits {
+  readonly bytes: number;
+  readonly chars: number;
+}
+
+const LIMITS: BundleLimits = { bytes: BLOBS_LIMIT_BYTES, chars: constants.MAX_STRING_LENGTH };
+/** What a bundle has beside the names and contents of its files, and git says beside a content. */
+const MARGIN = { bundle: 64 * 1024, file: 200 };
+
+/** What a content takes in a bundle, without its name. */
+type Size = BundleLimits;
+
 /**
  * Checks a commit before it is served (promise 3): modules and names are UTF-8, data files are exactly one JSON value (at the
- * root an object, as engines require). Reads only contents that the previous commit did not have.
+ * root an object, as engines require), and bundles can be built of it, the complete one and that of the changes. Reads only contents that
+ * the previous commit did not have. What fails in an unexpected way would fail for every client: it refuses the commit, too.
  */
-export function createCommitReview(deps: ReviewDeps): CommitReview {
+export function createCommitReview(deps: ReviewDeps, limits: BundleLimits = LIMITS): CommitReview {
+  /** Of the files of the last commits that were reviewed. */
+  let sizes: ReadonlyMap<string, Size> = new Map();
+
+  async function review(hash: string, previous: string | undefined): ReturnType<CommitReview['review']> {
+    const after = await deps.snapshots.get(hash);
+    // After a force-push and a rebuild of the mirror, the previous commit may be missing: then everything counts as changed.
+    const isHere = async (commit: string): Promise<boolean> =>
+      deps.snapshots.isKept(commit) || (await deps.objects.hasCommit(commit));
+    const before = previous !== undefined && (await isHere(previous)) ? await deps.snapshots.get(previous) : undefined;
+    const known = new Set(before?.files.map(keyOf));
+    const unseen = after.files.filter((file) => !(known.has(keyOf(file)) && sizes.has(keyOf(file))));
+    const contents = await deps.objects.blobs(unseen.map((file) => file.blob));
+    if (before !== undefined) deps.objects.recall(contents);
+    for (const file of after.files) checkName(hash, file);
+    const measured = new Map<string, Size>();
+    for (const file of unseen) {
+      const key = keyOf(file);
+      if (measured.has(key)) continue;
+      const bytes = contents.get(file.blob) ?? new Uint8Array();
+      checkContent(hash, file, bytes);
+      measured.set(key, measure(hash, file, bytes));
+    }
+    const all = new Map(
+      [...(before?.files ?? []), ...after.files].flatMap((file) => {
+        const size = measured.get(keyOf(file)) ?? sizes.get(keyOf(file));
+        return size === undefined ? [] : [[keyOf(file), size]];
+      }),
+    );
+    checkSize(hash, after, all, limits);
+    if (before !== undefined) planDelta(before, after, ['.']);
+    sizes = all;
+    const warnings = firstOf(after.warnings.map(({ text }) => text));
+    for (const warning of warnings) deps.log.warn({ hash }, warning);
+    const changed = before === undefined ? after.directories : changedDirectories(before, after);
+    return { changedDirectories: [...changed].sort(comparePaths), warnings };
+  }
+
   return {
     review: async (hash, previous) => {
-      const after = await deps.snapshots.get(hash);
-      // After a force-push and a rebuild of the mirror, the previous commit may be missing: then everything counts as changed.
-      const isHere = async (commit: string): Promise<boolean> =>
-        deps.snapshots.isKept(commit) || (await deps.objects.hasCommit(commit));
-      const before =
-        previous !== undefined && (await isHere(previous)) ? await deps.snapshots.get(previous) : undefined;
-      const known = new Set(before?.files.map((file) => file.blob + file.kind + rootMark(file)));
-      const unseen = after.files.filter((file) => !known.has(file.blob + file.kind + rootMark(file)));
-      const contents = await deps.objects.blobs(unseen.map((file) => file.blob));
-      if (before !== undefined) deps.objects.recall(contents);
-      for (const file of after.files) checkName(hash, file);
-      for (const file of unseen) checkContent(hash, file, contents.get(file.blob) ?? new Uint8Array());
-      const warnings = firstOf(after.warnings.map(({ text }) => text));
-      for (const warning of warnings) deps.log.warn({ hash }, warning);
-      const changed = before === undefined ? after.directories : changedDirectories(before, after);
-      return { changedDirectories: [...changed].sort(comparePaths), warnings };
+      try {
+        return await review(hash, previous);
+      } catch (error) {
+        if (error instanceof SyncError) throw error;
+        throw refused(hash, undefined, { text: NO_BUNDLE, cause: error });
+      }
     },
   };
+}
+
+const NO_BUNDLE = 'cannot be put into a bundle';
+
+/** Files with the same key are checked alike. */
+function keyOf(file: BundleFile): string {
+  return file.blob + file.kind + rootMark(file);
+}
+
+/** Makes of a file what bundles have of it. */
+function measure(hash: string, file: BundleFile, bytes: Uint8Array): Size {
+  try {
+    const { item } = bundleItem(file, bytes);
+    return { bytes: bytes.length, chars: JSON.stringify({ ...item, path: '' }).length };
+  } catch (cause) {
+    throw refused(hash, file.path, { text: NO_BUNDLE, cause });
+  }
+}
+
+function checkSize(hash: string, { files }: Snapshot, sizes: ReadonlyMap<string, Size>, limits: BundleLimits): void {
+  const blobs = new Map(files.map((file) => [file.blob, sizes.get(keyOf(file))?.bytes ?? 0]));
+  let bytes = 0;
+  for (const size of blobs.values()) bytes += size + MARGIN.file;
+  let chars = MARGIN.bundle;
+  for (const file of files) chars += (sizes.get(keyOf(file))?.chars ?? 0) + 2 * JSON.stringify(file.path).length + 2;
+  const problem =
+    bytes > limits.bytes
+      ? `has ${mebibytes(bytes)} of modules and data, and a bundle at most ${mebibytes(limits.bytes)}`
+      : `takes ${mebibytes(chars)} as JSON, and a bundle at most ${mebibytes(limits.chars)}`;
+  if (bytes <= limits.bytes && chars <= limits.chars) return;
+  throw refused(hash, undefined, { text: `${problem}: leave out files with SYNC_BUNDLE_IGNORE` });
+}
+
+function mebibytes(bytes: number): string {
+  return `${Math.ceil(bytes / 2 ** 20)} MiB`;
 }
 
 /** Limits the warnings: a manifest that loads the root last causes one for each data file. */
@@ -121,7 +201,14 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   return { kind: 'not_object', text: 'must be a JSON object at the root' };
 }
 
-function refused(hash: string, file: string, { text, line, cause }: Omit<ContentProblem, 'kind'>): CommitRefused {
-  const place = { file, ...(line !== undefined && { line }) };
-  return new CommitRefused(hash, place, cause === undefined ? text : `${text}: ${cause.message}`, cause);
+interface Refusal {
+  readonly text: string;
+  readonly line?: number;
+  readonly cause?: unknown;
+}
+
+/** `file`: undefined for the whole commit. */
+function refused(hash: string, file: string | undefined, { text, line, cause }: Refusal): CommitRefused {
+  const place = file === undefined ? undefined : { file, ...(line !== undefined && { line }) };
+  return new CommitRefused(hash, place, cause instanceof Error ? `${text}: ${cause.message}` : text, cause);
 }

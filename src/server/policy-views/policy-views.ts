@@ -1,3 +1,4 @@
+import { ByteCache } from '../../lib/byte-cache.js';
 import { SyncError } from '../../lib/errors.js';
 import type {
   FileDiff,
@@ -8,7 +9,6 @@ import type {
   PolicySourceAnswer,
 } from '../../wire/fleet-views.js';
 import { packageName } from '../../wire/rego-package.js';
-import { ByteCache } from '../../lib/byte-cache.js';
 import { directoryOf, normalDirectory } from '../bundle/directories.js';
 import { MANIFEST_NAME } from '../bundle/load-order.js';
 import type { BundleFile, Snapshot, Snapshots } from '../bundle/snapshot.js';

@@ -4,7 +4,7 @@ import { type GitCommand, GitExit } from './git-command.js';
 /** Timeout of one local read. */
 const READ_TIMEOUT_MS = 60_000;
 /** Maximum bytes of one read of blobs: a bundle is one JSON text, and a string cannot be much longer. */
-const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
+export const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
 /** Maximum bytes that {@link GitObjects.recall} caches. */
 const RECALLED_BYTES = 1024 * 1024;
 /** Maximum concurrent git processes. */
