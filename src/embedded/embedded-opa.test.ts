@@ -404,3 +404,51 @@ test('a document is read from Go while no evaluator has it', async () => {
   world.evaluator.end('crashed');
   assert.equal(await world.opa.read(['x']), '{"result":1}');
 });
+
+test('decisions do not wait for a query that a caller has written, and queries have an end and a queue of their own', async () => {
+  await using world = new World({ decisionMs: 1000 });
+  await world.opa.activate(policy('h1', 'go:app/x = users/alice'), [], []);
+  await world.put('users/alice', '1');
+  const query = (url: string) => world.opa.http({ method: 'GET', url, headers: {}, body: undefined }, true);
+  assert.equal((await query('/v1/data/users/alice')).status, 200);
+  assert.equal(world.gos.length, 2, 'a process of their own');
+  const [main, free] = world.gos as [FakeGo, FakeGo];
+  free.hangs.add('/endless');
+  const endless = Promise.all(Array.from({ length: 3 }, () => query('/endless').catch((error: unknown) => error)));
+  await until(() => free.calls.filter((call) => call === 'http').length > 2, { withinMs: 5000, what: 'it is asked' });
+  const startedMs = performance.now();
+  for (let asked = 0; asked < 20; asked++) assert.equal(await world.ask('app/x'), 1);
+  assert.equal(
+    (await world.opa.http({ method: 'GET', url: '/v1/data/users/alice', headers: {}, body: undefined })).status,
+    200,
+  );
+  assert(performance.now() - startedMs < 1000, 'a decision waited');
+  const many = await Promise.allSettled(Array.from({ length: 40 }, () => query('/v1/data/users/alice')));
+  const refused = many.flatMap((one) => (one.status === 'rejected' ? [one.reason as SyncError] : []));
+  assert(refused.length > 0 && refused.length < 40, `${refused.length} were refused`);
+  for (const error of refused) assert.deepEqual([error.status, error.retryAfterSeconds], [503, 1]);
+  const ends = (await endless) as SyncError[];
+  assert.equal(ends[0]?.code, 'decision_timeout');
+  assert(!main.hasEnded && free.hasEnded);
+  assert.equal(world.failing.length, 0);
+});
+
+test('a query that a caller has written sees the policy and the documents of now', async () => {
+  await using world = new World();
+  const answer = async (path: string): Promise<string> => {
+    const url = `/v1/data/${path}`;
+    return new TextDecoder().decode(
+      (await world.opa.http({ method: 'GET', url, headers: {}, body: undefined }, true)).body,
+    );
+  };
+  await world.opa.activate(policy('h1', 'go:app/x = users/alice'), [], []);
+  await world.put('users/alice', '1');
+  assert.equal(await answer('app/x'), '{"result":1}');
+  await world.put('users/alice', '2');
+  assert.equal(await answer('app/x'), '{"result":2}');
+  await world.opa.activate(policy('h2', 'go:app/x = users/bob'), [['users']], [{ path: ['users'], text: '{"bob":3}' }]);
+  assert.equal(await answer('app/x'), '{"result":3}');
+  await world.opa.close();
+  assert.equal(world.released > 0, true);
+  for (const go of world.gos) assert(go.hasEnded);
+});

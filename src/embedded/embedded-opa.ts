@@ -8,6 +8,7 @@ import { dataRef } from '../wire/rego-ref.js';
 import { CompileLoop } from './compile-loop.js';
 import { Documents } from './documents.js';
 import { EntrypointTable, entrypointName, type GoEntrypoint } from './entrypoints.js';
+import { FreeQueries } from './free-queries.js';
 import { GoKeeper, type GoKeeperOptions, type GoState } from './go-keeper.js';
 import { leaveNumberKeys } from './number-keys.js';
 import type { Replica, StartEvaluator } from './replica.js';
@@ -63,6 +64,7 @@ export interface DocumentRegion {
 
 /** How an embedded engine is. */
 export interface EmbeddedState {
+  /** Of decisions, with the memory and the ends of the process for free queries. */
   readonly go: GoState;
   readonly evaluator: Serving['state'];
   /** Decisions since the start. */
@@ -84,6 +86,7 @@ const NOTHING_COMPILED: CompiledSet = { wasm: undefined, entrypoints: [] };
 export class EmbeddedOpa implements DecisionSource {
   readonly #log: Logger;
   readonly #go: GoKeeper;
+  readonly #free: FreeQueries;
   readonly #serving: Serving;
   readonly #table: EntrypointTable;
   readonly #compiling: CompileLoop;
@@ -100,13 +103,16 @@ export class EmbeddedOpa implements DecisionSource {
 
   constructor(options: EmbeddedOpaOptions, deps: EmbeddedOpaDeps) {
     this.#log = deps.log;
-    this.#go = new GoKeeper(options, {
+    const go = {
       start: deps.startGo,
-      fill: (go) => this.#fill(go),
-      release: deps.releaseGo,
-      onFailing: deps.onFailing,
+      fill: (one: GoEngine) => this.#fill(one),
+      release: () => {
+        if (!this.#go.isHeld && !this.#free.isHeld) deps.releaseGo();
+      },
       log: deps.log,
-    });
+    };
+    this.#go = new GoKeeper(options, { ...go, onFailing: deps.onFailing });
+    this.#free = new FreeQueries(options, go);
     this.#serving = new Serving({
       start: deps.startEvaluator,
       documents: () => this.#documents.text(),
@@ -119,7 +125,7 @@ export class EmbeddedOpa implements DecisionSource {
 
   get state(): EmbeddedState {
     return {
-      go: this.#go.state,
+      go: together(this.#go.state, this.#free.state),
       evaluator: this.#serving.state,
       decisions: { ...this.#decisions },
       compiled: this.#table.compiledPaths(),
@@ -209,8 +215,8 @@ export class EmbeddedOpa implements DecisionSource {
     }
   }
 
-  http(request: OpaRequest): Promise<OpaResponse> {
-    return this.#asked((go) => go.http(request));
+  http(request: OpaRequest, isFree = false): Promise<OpaResponse> {
+    return isFree ? withCode(this.#free.http(request)) : this.#asked((go) => go.http(request));
   }
 
   /** The documents that a path depends on; undefined if that is not known, because it is not compiled. */
@@ -225,7 +231,7 @@ export class EmbeddedOpa implements DecisionSource {
   }
 
   async close(): Promise<void> {
-    const closing = [this.#go.close(), this.#serving.close(), this.#compiling.close()];
+    const closing = [this.#go.close(), this.#free.close(), this.#serving.close(), this.#compiling.close()];
     await Promise.all(closing);
     await this.#changes.settled();
   }
@@ -269,6 +275,7 @@ export class EmbeddedOpa implements DecisionSource {
     } else {
       this.#go.write(ops);
     }
+    this.#free.write(ops);
     for (const op of ops) this.#written?.push(op);
     const size = ops.reduce((sum, { text = '' }) => sum + text.length, 0);
     await this.#serving.patch(ops, size > LARGE_CHANGE);
@@ -308,6 +315,7 @@ export class EmbeddedOpa implements DecisionSource {
     this.#table.compiled(set);
     if (next === undefined) this.#table.leaveToGo(compiledOf(set), NO_EVALUATOR);
     this.#serving.swap(next);
+    this.#free.drop('another policy is active');
     await this.#commit(go);
     this.#tell({ kind: 'policy', hash: policy.hash });
   }
@@ -416,6 +424,10 @@ export class EmbeddedOpa implements DecisionSource {
   #tell(change: EngineChange): void {
     for (const onChange of this.#watchers) onChange(change);
   }
+}
+
+function together(go: GoState, { memoryBytes, failedEnds }: GoState): GoState {
+  return { ...go, memoryBytes: go.memoryBytes + memoryBytes, failedEnds: go.failedEnds + failedEnds };
 }
 
 const NO_EVALUATOR =

@@ -77,6 +77,11 @@ export class GoKeeper {
     return this.#version;
   }
 
+  /** Whether there is a process, or one is being started. */
+  get isHeld(): boolean {
+    return this.#life !== undefined;
+  }
+
   get state(): GoState {
     const go = this.#life?.it.go;
     return {

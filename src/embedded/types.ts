@@ -57,7 +57,8 @@ export interface OpaResponse {
 /** What decides, as a front sees it. */
 export interface DecisionSource {
   decide(question: Question): Promise<Answer>;
-  http(request: OpaRequest): Promise<OpaResponse>;
+  /** `isFree`: the caller has written the query, so that nobody knows what it takes. */
+  http(request: OpaRequest, isFree?: boolean): Promise<OpaResponse>;
 }
 
 /** What the compiler found out about a policy. */

@@ -183,6 +183,7 @@ export class FakeGo implements GoEngine {
 
   async http({ method, url }: OpaRequest): Promise<OpaResponse> {
     await this.#begin('http');
+    if (this.hangs.has(url)) return await this.#life.hang();
     const path = decodeURIComponent(url.replace('/v1/data', ''));
     const text = this.#documents.read(segments(this.#rules.get(path.slice(1))?.reads ?? path));
     const body = text === undefined ? '{}' : `{"result":${text}}`;

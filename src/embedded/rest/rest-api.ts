@@ -37,6 +37,8 @@ export interface RestApiDeps {
 const READ_HEADERS = ['accept', 'accept-encoding', 'content-encoding', 'content-type'] as const;
 /** Response headers that are ours to write. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(['connection', 'content-length', 'date', 'transfer-encoding']);
+/** The routes whose queries the caller writes. */
+const FREE: ReadonlySet<RestRoute['kind']> = new Set(['query', 'compile']);
 /** The routes whose bodies OPA unpacks. */
 const UNPACKED: ReadonlySet<RestRoute['kind']> = new Set(['data', 'main', 'compile']);
 
@@ -106,11 +108,10 @@ export class RestApi {
     }
   }
 
-  async #ask({ method, target, headers, body }: RestRequest): Promise<RestAnswer> {
+  async #ask({ method, target, route, headers, body }: RestRequest): Promise<RestAnswer> {
     const read = READ_HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]));
-    return answerOf(
-      await this.#deps.source.http({ method, url: targetUrl(target), headers: Object.fromEntries(read), body }),
-    );
+    const request = { method, url: targetUrl(target), headers: Object.fromEntries(read), body };
+    return answerOf(await this.#deps.source.http(request, FREE.has(route.kind)));
   }
 }
 
