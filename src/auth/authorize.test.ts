@@ -17,7 +17,27 @@ test('the refusal of a peer type says what it is and what is due', () => {
     ],
   ];
   for (const [caller, message] of rows) {
-    assert.throws(() => authorize(['datasource'], { ...CALLER, ...caller }), { code: 'unauthorized', message });
+    assert.throws(() => authorize({ access: ['datasource'], limited: 'own' }, { ...CALLER, ...caller }), {
+      code: 'unauthorized',
+      message,
+    });
+  }
+});
+
+test('where there is nothing for limited tokens any limit refuses, even one that permits nothing', () => {
+  const free: Caller = { ...CALLER, peerType: 'listener' };
+  const limits: Partial<Caller>[] = [
+    { permittedTopics: new Set(['a']) },
+    { permittedTopics: new Set() },
+    { permittedPaths: [['a']] },
+    { permittedPaths: [] },
+  ];
+  for (const access of ['token', ['listener']] as const) {
+    authorize({ access, limited: 'nothing' }, free);
+    for (const limit of limits) {
+      authorize({ access, limited: 'own' }, { ...free, ...limit });
+      assert.throws(() => authorize({ access, limited: 'nothing' }, { ...free, ...limit }), { code: 'token_limited' });
+    }
   }
 });
 

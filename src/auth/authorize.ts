@@ -1,6 +1,6 @@
 import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
-import type { Access, Caller } from './caller.js';
+import { type Caller, type GuardedAudience, isInsider } from './caller.js';
 
 /** Most topics, or paths, that the error names. */
 const NAMED_TOPICS = 10;
@@ -8,15 +8,20 @@ const NAMED_TOPICS = 10;
 const SHOWN_CHARACTERS = 100;
 
 /**
- * Throws `unauthorized` if the valid token of a caller is not of a type that the route accepts. The status is 401 and the
- * text as OPAL's, whose users script against it (opal-protocol P2.3).
+ * Throws `unauthorized` if the valid token of a caller is not of a type that the route accepts, and `token_limited` if the route has nothing for
+ * limited tokens. The status is 401 and the text as OPAL's, whose users script against it (opal-protocol P2.3).
  */
-export function authorize(access: Access, caller: Caller): void {
-  if (access === 'everyone' || access === 'token') return;
-  if (caller.peerType !== undefined && access.includes(caller.peerType)) return;
-  const { peer_type: claim } = caller.claims;
-  if (caller.peerType !== undefined) {
-    throw notPermitted(`Incorrect 'peer_type' claim: ${caller.peerType}, expected: ${access.join(' or ')}`);
+export function authorize({ access, limited }: GuardedAudience, caller: Caller): void {
+  authorizeType(access, caller);
+  if (limited !== 'nothing' || isInsider(caller)) return;
+  throw notPermitted('the token is limited to topics or paths, and this concerns all of them', 'token_limited');
+}
+
+function authorizeType(access: GuardedAudience['access'], { peerType, claims }: Caller): void {
+  if (access === 'token' || (peerType !== undefined && access.includes(peerType))) return;
+  const { peer_type: claim } = claims;
+  if (peerType !== undefined) {
+    throw notPermitted(`Incorrect 'peer_type' claim: ${peerType}, expected: ${access.join(' or ')}`);
   }
   throw notPermitted(claim === undefined ? "Missing 'peer_type' claim" : `Invalid 'peer_type' claim: ${shown(claim)}`);
 }

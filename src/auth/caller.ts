@@ -6,10 +6,28 @@ export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
 export type PeerType = (typeof PEER_TYPES)[number];
 
 /**
- * Who may call a route while authentication is on (design D36): `everyone`; `token`: every caller with a valid token; peer types:
- * every caller with a valid token of one of them. While it is off, everyone may.
+ * Who may call a route while authentication is on (design D36), and what of it callers see who are not told everything. While it is off
+ * everyone may call everything, and is told everything. While it is on, whoever has a valid token without limits ({@link isInsider}).
+ *
+ * `everyone` may call; `strangers`: what all others see, those with a limited token included. `words`: status and codes, no member that is
+ * for insiders (`wire/insider.ts`).
+ *
+ * `token`: every caller with a valid token may call; peer types: every caller with a valid token of one of them. `limited`: what a token gets
+ * that is limited to topics or paths. `own`: what its limits permit, which the handler decides, and no member that is for insiders;
+ * `nothing`: 401.
  */
-export type Access = 'everyone' | 'token' | readonly PeerType[];
+export type Audience = OpenAudience | GuardedAudience;
+
+interface OpenAudience {
+  readonly access: 'everyone';
+  readonly strangers: 'all' | 'words';
+}
+
+/** The {@link Audience} of a route that needs a token. */
+export interface GuardedAudience {
+  readonly access: 'token' | readonly PeerType[];
+  readonly limited: 'all' | 'own' | 'nothing';
+}
 
 /** Who calls, as far as authentication found out. */
 export interface Caller {
@@ -55,6 +73,14 @@ export interface Limits extends Permitted {
 
 export function limitsOf({ permittedTopics, permittedPaths }: Permitted): Limits {
   return { permittedTopics, permittedPaths, isLimited: permittedTopics !== undefined || permittedPaths !== undefined };
+}
+
+/**
+ * Whether the holder of a valid token may know what concerns everybody: texts of failures, which can quote a response from inside of a
+ * network, and addresses of internal services.
+ */
+export function isInsider(caller: Permitted): boolean {
+  return !limitsOf(caller).isLimited;
 }
 
 /** Whether a caller may publish, and so sees who published and why; with authentication off everyone does. */

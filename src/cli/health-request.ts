@@ -62,16 +62,16 @@ async function ownCertificate({ cert, key }: HealthTarget): Promise<RequestOptio
 
 const { engine, policy, server } = clientHealth.shape;
 
-/** What the answers of both programs may tell; all of it is optional, since each has a part, and versions differ. */
+/** What the answers of both programs may tell; all of it is optional: each has a part, versions differ, and texts are for tokens. */
 const answer = z
   .object({
     status: z.string(),
     reason: z.string(),
     update_log: z.object({ error: z.string() }).partial(),
-    server: server.pick({ error: true }).partial(),
+    server: server.pick({ error: true, code: true }).partial(),
     engine: engine.pick({ error: true }).partial(),
     policy: z.object({ error: z.union([z.string(), policy.shape.error]) }).partial(),
-    data: z.object({ failing: z.array(z.object({ path: z.string(), error: z.string() })) }).partial(),
+    data: z.object({ failing: z.array(z.object({ path: z.string(), error: z.string() }).partial()) }).partial(),
   })
   .partial();
 
@@ -88,8 +88,8 @@ function saidOf(body: string): string {
   const { reason: own, update_log: log, server: peer, engine: opa, policy: code, data } = told;
   const [failing] = data?.failing ?? [];
   const ofPolicy = typeof code?.error === 'string' ? code.error : code?.error?.message;
-  const ofData = failing === undefined ? undefined : `${failing.path}: ${failing.error}`;
-  const reason = [own, log?.error, peer?.error, opa?.error, ofPolicy, ofData].find(
+  const ofData = failing?.path === undefined ? undefined : `${failing.path}: ${failing.error}`;
+  const reason = [own, log?.error, peer?.error, opa?.error, ofPolicy, ofData, peer?.code].find(
     (each) => each != null && each !== '',
   );
   return `${told.status}${reason === undefined ? '' : ` (${reason})`}`;

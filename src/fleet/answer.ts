@@ -1,3 +1,4 @@
+import type { SourceView } from '../wire/clients.js';
 import type { FleetSnapshot, FleetSummary } from '../wire/fleet.js';
 import { behind, clock, commit, count, integer, moment, NBSP } from './words.js';
 
@@ -75,9 +76,9 @@ export function shortDoubt(source: FleetSnapshot['source']): string {
   return source.awaited === undefined ? '' : 'not here yet';
 }
 
-/** Whether the source gives nothing: it fails, also where it has failed since the start of the server. */
-function isFailing({ state, error }: NonNullable<FleetSnapshot['source']>): boolean {
-  return state === 'failing' || (state === 'starting' && error !== undefined);
+/** Whether the last look at the source failed, also since the start of the server, or for a reader who is not told why. */
+export function isFailing({ state, error, failing_since: since }: SourceView): boolean {
+  return state === 'failing' || error != null || since !== undefined;
 }
 
 /** Clients by how they stand to one thing, policy or data, without those whom it does not concern. */

@@ -63,8 +63,10 @@ async function openApp(bounds: { connections: number; bytes: number }) {
   const limits = new AddressLimits(bounds, { addresses: new ClientAddresses(), ...deps });
   const app = createHttpApp({ bodyLimitBytes: 1000, limits, unauthenticatedBodyTimeoutMs: 50 }, deps);
   const route = { method: 'POST', tag: 'T', summary: 'Take', rawBody: true } as const;
-  addRoute(app, { ...route, path: '/open', access: 'everyone' }, ({ raw }) => ({ bytes: raw.length }));
-  addRoute(app, { ...route, path: '/known', access: 'token' }, ({ raw }) => ({ bytes: raw.length }));
+  addRoute(app, { ...route, path: '/open', access: 'everyone', strangers: 'all' }, ({ raw }) => ({
+    bytes: raw.length,
+  }));
+  addRoute(app, { ...route, path: '/known', access: 'token', limited: 'all' }, ({ raw }) => ({ bytes: raw.length }));
   const { port } = await listenHttp(app, { host: '127.0.0.1', port: 0 });
   return { port, limits, [Symbol.asyncDispose]: () => closeHttpApp(app, 0) };
 }

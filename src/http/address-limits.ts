@@ -219,7 +219,7 @@ export function useUnauthenticatedBodyLimits(
   log: Logger,
 ): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
-    if (request.routeOptions.config.access !== 'everyone' || !hasBody(request)) {
+    if (request.routeOptions.config.audience?.access !== 'everyone' || !hasBody(request)) {
       done(null, payload);
       return;
     }

@@ -11,7 +11,7 @@ const BODY_LIMIT_BYTES = 2048;
 
 function appWithRoutes(log: Logger = silentLogger()) {
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log });
-  const open = { method: 'GET', access: 'everyone', tag: 'Test', summary: 'For tests' } as const;
+  const open = { method: 'GET', access: 'everyone', strangers: 'all', tag: 'Test', summary: 'For tests' } as const;
   addRoute(app, { ...open, path: '/things' }, () => ['a']);
   addRoute(app, { ...open, path: '/things/:id' }, () => 'one');
   addRoute(app, { ...open, method: 'POST', path: '/things' }, ({ request }) => ({ got: request.body ?? null }));
@@ -129,7 +129,14 @@ test('closes at once although a keep-alive connection was busy when it began, an
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log: silentLogger() });
   const begun = deferred();
   const finish = deferred();
-  const slow = { method: 'GET', path: '/slow', access: 'everyone', tag: 'Test', summary: 'Slow' } as const;
+  const slow = {
+    method: 'GET',
+    path: '/slow',
+    access: 'everyone',
+    strangers: 'all',
+    tag: 'Test',
+    summary: 'Slow',
+  } as const;
   addRoute(app, slow, async () => {
     begun.resolve(undefined);
     await finish.promise;

@@ -11,6 +11,7 @@ import { type AddressLimits, ClientAddresses, useUnauthenticatedBodyLimits } fro
 import { sendError, useErrorHandler } from './error-handler.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
+import { usePartialAnswers } from './partial-answers.js';
 import { type HostCheck, useAuthHook, useCors, useRateLimit, useSlowReaderTimeout } from './request-guards.js';
 import { upgradeOptions } from './upgrade.js';
 
@@ -85,9 +86,10 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   useSlowReaderTimeout(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAuthHook(app, options.authenticator ?? anonymousAuth(), options.pageSessions);
+  usePartialAnswers(app);
   if (limits !== undefined) {
     const letIn = syncHook(({ raw, caller, routeOptions }) => {
-      if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);
+      if (caller !== undefined && routeOptions.config.audience?.access !== 'everyone') limits.letIn(raw);
     });
     app.addHook('onRequest', letIn);
     const { unauthenticatedBodyTimeoutMs: timeoutMs } = options;

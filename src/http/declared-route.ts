@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import type { Access } from '../auth/caller.js';
+import type { Audience } from '../auth/caller.js';
 
 /** A schema, or what loads it: only the OpenAPI document needs that of a response, and few servers are ever asked for it. */
 type ResponseSchema = z.ZodType | (() => Promise<z.ZodType>);
@@ -15,12 +15,15 @@ export interface ResponseDeclaration {
   readonly events?: () => Promise<Readonly<Record<string, z.ZodType>>>;
 }
 
-/** One route as it is documented: who may call it, what it accepts and returns. */
-export interface DeclaredRoute<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
+/** One route as it is documented: who may call it and what each caller sees of it, what it accepts and returns. */
+export type DeclaredRoute<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> = RouteFacts<Q, B> &
+  Audience;
+
+/** What is declared of a route beside its {@link Audience}. */
+export interface RouteFacts<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A parameter has a colon: `/callbacks/:key`. */
   readonly path: string;
-  readonly access: Access;
   /** Heading under which the documentation lists it. */
   readonly tag: string;
   /** One line. */

@@ -14,6 +14,7 @@ addRoute(
     method: 'POST',
     path: '/things/:key',
     access: ['datasource'],
+    limited: 'own',
     tag: 'Things',
     summary: 'Publish',
     query: z.object({ wait: z.string().optional().describe('How long') }),
@@ -22,7 +23,11 @@ addRoute(
   },
   () => ({}),
 );
-addRoute(app, { method: 'GET', path: '/', access: 'everyone', tag: 'Things', summary: 'Look' }, () => ({}));
+addRoute(
+  app,
+  { method: 'GET', path: '/', access: 'everyone', strangers: 'all', tag: 'Things', summary: 'Look' },
+  () => ({}),
+);
 docsRoutes(app, { title: 'T & <co>', version: '1', description: 'For a test' });
 after(() => app.close());
 

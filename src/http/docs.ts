@@ -17,6 +17,7 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       method: 'GET',
       path: '/openapi.json',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Documentation',
       summary: 'This API as an OpenAPI 3.1 document',
       responses: { 200: { description: 'The document', contentType: 'application/json' } },
@@ -33,6 +34,7 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       method: 'GET',
       path: '/docs',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Documentation',
       summary: 'The documentation page',
       responses: {
@@ -54,6 +56,7 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       method: 'GET',
       path: '/docs/:part',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Documentation',
       summary: 'A part of the documentation page',
       responses: {

@@ -43,10 +43,20 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (known.status < 500) request.routeOptions.config.onRefused?.(known);
   if (known.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.ceil(known.retryAfterSeconds)));
   if (known.status === 401) reply.header('www-authenticate', 'Bearer');
+  const isKnownCaller = request.caller !== undefined && !request.isInsider;
   return reply
     .code(known.status)
     .header('x-sync-error', known.code)
-    .send({ detail: known.detail ?? known.message });
+    .send({ detail: isKnownCaller && tellsOfOthers(known) ? outsideText(known) : (known.detail ?? known.message) });
+}
+
+/** Whether the text is of something that failed behind us, and not of the request or of what is turned off. */
+function tellsOfOthers({ status }: SyncError): boolean {
+  return status >= 500 && status !== 501;
+}
+
+function outsideText({ code, outside }: SyncError): string {
+  return outside ?? ERROR_CODES[code].cause;
 }
 
 /** The error for a request that Fastify itself rejects; undefined for every other error. */

@@ -13,7 +13,7 @@ test('streams that wait for their turn on a connection end with it', async () =>
   let open = 0;
   addRoute(
     app,
-    { method: 'GET', path: '/stream', access: 'everyone', tag: 'Test', summary: 'A stream' },
+    { method: 'GET', path: '/stream', access: 'everyone', strangers: 'all', tag: 'Test', summary: 'A stream' },
     ({ reply }) => {
       const stream = new EventStream();
       begun++;
@@ -45,7 +45,7 @@ async function largeStream({ times, reads }: { times: StreamTimes; reads: boolea
   let open = 0;
   addRoute(
     app,
-    { method: 'GET', path: '/stream', access: 'everyone', tag: 'Test', summary: 'A stream' },
+    { method: 'GET', path: '/stream', access: 'everyone', strangers: 'all', tag: 'Test', summary: 'A stream' },
     ({ reply }) => {
       const stream = new EventStream(times);
       opened.push(stream);

@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { type Caller, limitsOf } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
 import { type Logger, logLevelsOf } from '../lib/log.js';
 import { LOG_LEVELS, type LogLevels, type LogLevelsView } from '../lib/log-levels.js';
@@ -35,13 +34,10 @@ const asked = z.strictObject({
  * own has levels of its own, too: 501.
  */
 export function logLevelRoutes(app: FastifyInstance, { log }: { log: Logger }): void {
-  const declared = { path: '/log-level', access: ['listener', 'datasource'], tag: 'Log' } as const;
+  const declared = { path: '/log-level', access: ['listener', 'datasource'], limited: 'nothing', tag: 'Log' } as const;
   const notOurs = { description: 'The program that runs this one writes the log' };
 
-  function levelsFor(caller: Caller): LogLevels {
-    if (limitsOf(caller).isLimited) {
-      throw new SyncError('unauthorized', 'a token that is limited to topics or paths has no part in the log');
-    }
+  function ownLevels(): LogLevels {
     const levels = logLevelsOf(log);
     if (levels !== undefined) return levels;
     throw new SyncError('not_enabled', 'the log is written by the program that runs this one: set its level there');
@@ -55,7 +51,7 @@ export function logLevelRoutes(app: FastifyInstance, { log }: { log: Logger }): 
       summary: 'The levels of the log',
       responses: { 200: { description: 'The levels now', schema: levelsView }, 501: notOurs },
     },
-    ({ caller }) => levelsFor(caller).view() satisfies LogLevelsView,
+    () => ownLevels().view() satisfies LogLevelsView,
   );
   addRoute(
     app,
@@ -63,12 +59,12 @@ export function logLevelRoutes(app: FastifyInstance, { log }: { log: Logger }): 
       ...declared,
       method: 'POST',
       summary: 'Change the level of the log, of all components or of one',
-      description: 'Until the program ends, or for some time. Tokens that are limited to topics or paths are refused.',
+      description: 'Until the program ends, or for some time.',
       body: asked,
       responses: { 200: { description: 'The levels from now on', schema: levelsView }, 501: notOurs },
     },
     ({ body, caller }) => {
-      const levels = levelsFor(caller);
+      const levels = ownLevels();
       const { component, for_seconds: seconds } = body;
       if (component !== undefined) checkComponent(component, levels.components);
       if (body.level === 'default' && seconds !== undefined)

@@ -14,7 +14,8 @@ export function metricsRoute(app: FastifyInstance, access: MetricsAccess, metric
     {
       method: 'GET',
       path: '/metrics',
-      access,
+      // They count everybody's updates.
+      ...(access === 'everyone' ? { access, strangers: 'all' } : { access, limited: 'nothing' }),
       tag: 'Statistics',
       summary: 'Figures for Prometheus',
       responses: { 200: { description: 'In the text format of Prometheus', contentType: 'text/plain' } },

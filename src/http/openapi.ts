@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Access } from '../auth/caller.js';
+import type { Audience } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
 import type { DeclaredRoute, ResponseDeclaration } from './declared-route.js';
 
@@ -52,8 +52,8 @@ async function operation(route: DeclaredRoute): Promise<JsonObject> {
     operationId: `${route.method.toLowerCase()}${route.path.replace(/[^\w]+(\w?)/g, (_match, next: string) => next.toUpperCase())}`,
     tags: [route.tag],
     summary: route.summary,
-    description: [description, accessText(access)].filter((text) => text !== undefined).join('\n\n'),
-    security: access === 'everyone' ? [] : [{ bearer: [] }],
+    description: [description, audienceText(route)].filter((text) => text !== undefined).join('\n\n'),
+    security: securityOf(route),
     parameters: [...pathParameters(route.path), ...(query === undefined ? [] : queryParameters(query))],
     ...(takesBody && {
       requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } },
@@ -69,10 +69,26 @@ async function operation(route: DeclaredRoute): Promise<JsonObject> {
   };
 }
 
-function accessText(access: Access): string {
-  if (access === 'everyone') return 'Open to everyone.';
-  if (access === 'token') return 'With authentication on: any valid token.';
-  return `With authentication on: a token of peer type ${access.join(' or ')}.`;
+/** None; or one that is not needed and shows more; or one that is needed. */
+function securityOf(audience: Audience): object[] {
+  if (audience.access !== 'everyone') return [{ bearer: [] }];
+  return audience.strangers === 'all' ? [] : [{}, { bearer: [] }];
+}
+
+const LIMITED = {
+  all: '',
+  own: ' One that is limited to topics or paths gets its part, without texts of failures.',
+  nothing: ' None that is limited to topics or paths.',
+} as const;
+
+function audienceText(audience: Audience): string {
+  if (audience.access === 'everyone') {
+    if (audience.strangers === 'all') return 'Open to everyone.';
+    return 'Open to everyone. With authentication on, only a valid token without limits gets texts of failures, addresses and names.';
+  }
+  const { access, limited } = audience;
+  const who = access === 'token' ? 'any valid token' : `a token of peer type ${access.join(' or ')}`;
+  return `With authentication on: ${who}.${LIMITED[limited]}`;
 }
 
 /** The body that `error-handler.ts` sends for an error. */

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { ANONYMOUS } from '../auth/caller.js';
+import { ANONYMOUS, type GuardedAudience, type Permitted } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import {
@@ -116,9 +116,14 @@ test('the cookie is for TLS alone where the browser speaks TLS', () => {
 });
 
 test('a session of a listener reads what its kind may read; no refusal looks as if nobody were signed in', () => {
-  const codeFor = (type: 'listener' | 'datasource', access: Parameters<typeof authorizeSession>[0], method: string) => {
+  const codeFor = (
+    type: 'listener' | 'datasource',
+    access: GuardedAudience['access'],
+    method: string,
+    limits: Partial<Permitted> = {},
+  ) => {
     try {
-      authorizeSession(access, { ...ANONYMOUS, peerType: type }, method);
+      authorizeSession({ access, limited: 'nothing' }, { ...ANONYMOUS, ...limits, peerType: type }, method);
       return undefined;
     } catch (error) {
       assert(error instanceof SyncError && error.status === 403);
@@ -133,4 +138,5 @@ test('a session of a listener reads what its kind may read; no refusal looks as 
   assert.equal(codeFor('listener', ['datasource'], 'GET'), 'session_not_permitted');
   assert.equal(codeFor('datasource', ['datasource'], 'POST'), undefined);
   assert.equal(codeFor('datasource', ['listener'], 'GET'), 'session_not_permitted');
+  assert.equal(codeFor('datasource', both, 'GET', { permittedPaths: [] }), 'session_not_permitted');
 });

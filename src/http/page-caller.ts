@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { Access, Caller } from '../auth/caller.js';
+import { type Caller, type GuardedAudience, isInsider } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import { isLoopbackHost } from './host-name.js';
@@ -29,14 +29,22 @@ export function pageCaller(request: Request, sessions: PageSessions): Caller | u
  * Throws `session_not_permitted` (403) if the route does not take the session: a listener reads only. (A 401 would say that nobody is
  * signed in.)
  */
-export function authorizeSession(access: Access, { peerType }: Caller, method: string | undefined): void {
+export function authorizeSession(
+  { access, limited }: GuardedAudience,
+  caller: Caller,
+  method: string | undefined,
+): void {
+  const { peerType } = caller;
   const isReader = peerType === 'listener';
   if (isReader && !READING.has(method ?? '')) {
     throw new SyncError('session_not_permitted', 'This session is of a listener token, which reads only.');
   }
-  if (typeof access === 'string' || (peerType !== undefined && access.includes(peerType))) return;
-  const text = `This session is of a ${peerType} token; that needs one of kind ${access.join(' or ')}.`;
-  throw new SyncError('session_not_permitted', text);
+  if (access !== 'token' && (peerType === undefined || !access.includes(peerType))) {
+    const text = `This session is of a ${peerType} token; that needs one of kind ${access.join(' or ')}.`;
+    throw new SyncError('session_not_permitted', text);
+  }
+  if (limited !== 'nothing' || isInsider(caller)) return;
+  throw new SyncError('session_not_permitted', 'This session is of a token with limits, and that concerns all topics.');
 }
 
 /**

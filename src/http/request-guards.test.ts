@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as z from 'zod';
-import { type Access, ANONYMOUS, type Authenticator, type PeerType } from '../auth/caller.js';
+import { ANONYMOUS, type Audience, type Authenticator, type PeerType } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
 import { silentLogger } from '../lib/log.js';
 import { createHttpApp } from './app.js';
@@ -81,17 +81,24 @@ const byName: Authenticator = {
   },
 };
 
-function appWith(access: Access, authenticator?: Authenticator) {
+function appWith(access: Audience['access'], authenticator?: Authenticator) {
   const app = createHttpApp(
     { bodyLimitBytes: 1024, ...(authenticator === undefined ? {} : { authenticator }) },
     { log: silentLogger() },
   );
-  const declaration = { method: 'POST', path: '/x', access, tag: 'Test', summary: 'x' } as const;
-  addRoute(app, { ...declaration, body: z.object({ a: z.string() }) }, ({ caller }) => ({ subject: caller.subject }));
+  const audience: Audience = access === 'everyone' ? { access, strangers: 'all' } : { access, limited: 'own' };
+  const declaration = { method: 'POST', path: '/x', tag: 'Test', summary: 'x' } as const;
+  addRoute(app, { ...declaration, ...audience, body: z.object({ a: z.string() }) }, ({ caller }) => ({
+    subject: caller.subject,
+  }));
   return app;
 }
 
-async function statusOf(access: Access, token: string | undefined, authenticator?: Authenticator): Promise<number> {
+async function statusOf(
+  access: Audience['access'],
+  token: string | undefined,
+  authenticator?: Authenticator,
+): Promise<number> {
   const app = appWith(access, authenticator);
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const answer = await app.inject({ method: 'POST', url: '/x', headers, payload: { a: 'b' } });
@@ -100,7 +107,7 @@ async function statusOf(access: Access, token: string | undefined, authenticator
 }
 
 test('a route lets in exactly those whom it names', async () => {
-  const rows: [Access, string | undefined, number][] = [
+  const rows: [Audience['access'], string | undefined, number][] = [
     ['everyone', undefined, 200],
     ['token', undefined, 401],
     ['token', 'other', 200],

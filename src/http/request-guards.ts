@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { authorize } from '../auth/authorize.js';
-import { ANONYMOUS, type Authenticator } from '../auth/caller.js';
+import { ANONYMOUS, type Authenticator, type Caller, isInsider } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
@@ -117,27 +117,46 @@ export function consumeRateLimit(limit: RateLimit, key: string): void {
  */
 export function useAuthHook(app: FastifyInstance, authenticator: Authenticator, sessions?: PageSessions): void {
   app.decorateRequest('caller', undefined);
+  app.decorateRequest('isInsider', !authenticator.enabled);
   app.addHook('onRoute', ({ url, config }) => {
-    if (config?.access === undefined) throw new Error(`the route ${url} does not say who may call it`);
+    if (config?.audience === undefined) throw new Error(`the route ${url} does not say who may call it`);
   });
+  const sessionOf = ({ raw, headers }: FastifyRequest): Caller | undefined =>
+    sessions && headers.authorization === undefined ? pageCaller(raw, sessions) : undefined;
   app.addHook('onRequest', async (request) => {
-    const { access } = request.routeOptions.config;
-    if (access === undefined) return; // no such route: the error handler responds
-    if (access === 'everyone') {
-      // An invalid token does not matter here.
-      request.caller = ANONYMOUS;
-      return;
-    }
+    const { audience } = request.routeOptions.config;
+    if (audience === undefined) return; // no such route: the error handler responds
     const { authorization } = request.headers;
-    const signedIn = sessions && authorization === undefined ? pageCaller(request.raw, sessions) : undefined;
-    if (signedIn !== undefined) {
-      request.caller = signedIn;
-      authorizeSession(access, signedIn, request.method);
+    if (audience.access === 'everyone') {
+      request.caller = ANONYMOUS;
+      if (!authenticator.enabled || audience.strangers === 'all') return;
+      // An invalid token is as good as none.
+      const known = await ifAuthorized(
+        async () => sessionOf(request) ?? (await authenticator.authenticate(authorization)),
+      );
+      if (known === undefined) return;
+      request.caller = known;
+      request.isInsider = isInsider(known);
       return;
     }
-    request.caller = await authenticator.authenticate(authorization);
-    if (authenticator.enabled) authorize(access, request.caller);
+    const signedIn = sessionOf(request);
+    const caller = signedIn ?? (await authenticator.authenticate(authorization));
+    request.caller = caller;
+    if (!authenticator.enabled) return;
+    if (signedIn === undefined) authorize(audience, caller);
+    else authorizeSession(audience, caller, request.method);
+    request.isInsider = isInsider(caller);
   });
+}
+
+/** Undefined where that rejects with `unauthorized` or is not for this page. */
+async function ifAuthorized(authenticate: () => Promise<Caller>): Promise<Caller | undefined> {
+  try {
+    return await authenticate();
+  } catch (error) {
+    if (error instanceof SyncError && error.status < 500) return undefined;
+    throw error;
+  }
 }
 
 /**

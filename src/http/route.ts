@@ -1,13 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type * as z from 'zod';
-import type { Access, Caller } from '../auth/caller.js';
+import type { Audience, Caller } from '../auth/caller.js';
 import type { SyncError } from '../lib/errors.js';
-import type { DeclaredRoute } from './declared-route.js';
+import type { DeclaredRoute, RouteFacts } from './declared-route.js';
 import { parseBody, parseQuery } from './json-body.js';
 
 /** A route as the program makes it. Validation and `/openapi.json` both come from it. */
-export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType>
-  extends DeclaredRoute<Q, B> {
+export type RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> = DeclaredRoute<Q, B> &
+  RouteHooks;
+
+interface RouteHooks {
   /** Runs before the body is read, for a route that is open to everyone; throws the error to send. */
   readonly screen?: (request: FastifyRequest) => void;
   /** Called for each rejected request: for a route whose callers never read the response. */
@@ -28,13 +30,16 @@ export interface Call<Q, B> {
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Undefined: the route was not made by {@link addRoute}, and the app refuses it. */
-    access?: Access;
+    audience?: Audience;
+    responses?: RouteFacts['responses'];
     rawBody?: boolean;
     onRefused?: (error: SyncError) => void;
   }
   interface FastifyRequest {
     /** Who calls; set before a handler runs. */
     caller: Caller | undefined;
+    /** Whether the caller is told everything; see {@link Audience}. A handler may find out that it is. */
+    isInsider: boolean;
   }
   interface FastifyInstance {
     /** Every route that was declared, in order. */
@@ -51,12 +56,17 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   declaration: RouteDeclaration<Q, B>,
   handler: (call: Call<z.infer<Q>, z.infer<B>>) => unknown,
 ): void {
-  const { method, path, access, rawBody = false, query, body, screen, bodyLimitBytes, onRefused } = declaration;
+  const { method, path, rawBody = false, query, body, responses, screen, bodyLimitBytes, onRefused } = declaration;
   app.declaredRoutes.push(declaration);
   app.route({
     method,
     url: path,
-    config: { access, rawBody, ...(onRefused !== undefined && { onRefused }) },
+    config: {
+      audience: declaration,
+      rawBody,
+      ...(responses !== undefined && { responses }),
+      ...(onRefused !== undefined && { onRefused }),
+    },
     ...(bodyLimitBytes === undefined
       ? {}
       : { bodyLimit: Math.min(bodyLimitBytes, app.initialConfig.bodyLimit ?? bodyLimitBytes) }),

@@ -15,8 +15,16 @@ function appWith({ loopbackOnly = false } = {}) {
   const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
   if (loopbackOnly) openUiOnLoopbackOnly(app);
   uiPageRoutes(app);
-  addRoute(app, { method: 'GET', path: '/ui/events', access: 'everyone', tag: 'T', summary: 'Look' }, () => ({}));
-  addRoute(app, { method: 'GET', path: '/clients', access: 'everyone', tag: 'T', summary: 'Look' }, () => ({}));
+  addRoute(
+    app,
+    { method: 'GET', path: '/ui/events', access: 'everyone', strangers: 'all', tag: 'T', summary: 'Look' },
+    () => ({}),
+  );
+  addRoute(
+    app,
+    { method: 'GET', path: '/clients', access: 'everyone', strangers: 'all', tag: 'T', summary: 'Look' },
+    () => ({}),
+  );
   return app;
 }
 

@@ -41,6 +41,7 @@ export function uiPageRoutes(app: FastifyInstance, read: () => Promise<UiFiles |
       method: 'GET',
       path: '/ui',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Live page',
       summary: 'The live page of the fleet',
       description: 'Without authentication it is open under loopback names only (localhost, 127.0.0.1, [::1]).',
@@ -64,6 +65,7 @@ export function uiPageRoutes(app: FastifyInstance, read: () => Promise<UiFiles |
       method: 'GET',
       path: '/ui/assets/:file',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Live page',
       summary: 'A file of the live page',
       responses: {

@@ -41,6 +41,11 @@ export const ERROR_CODES = {
     remedy:
       'Publish at or below the paths of the token, or have one issued whose `permitted_paths` has what is missing.',
   },
+  token_limited: {
+    status: 401,
+    cause: 'The token is limited to topics or paths, and the request concerns all of them.',
+    remedy: 'Use a token without `permitted_topics` and `permitted_paths`.',
+  },
   token_refused: {
     status: 502,
     cause: 'The sync server did not accept the token of this program; the message has its reason.',
@@ -567,6 +572,8 @@ export interface SyncErrorOptions {
   retryAfterSeconds?: number;
   /** A structured `detail` for HTTP responses. Default: the message. */
   detail?: unknown;
+  /** What HTTP callers are told who may not know why something behind the program fails. Default: the cause in the table. */
+  outside?: string;
 }
 
 /** The one error class of this project: a stable code, a message that names the thing, and the cause. */
@@ -576,6 +583,7 @@ export class SyncError extends Error {
   readonly retryable: boolean;
   readonly retryAfterSeconds: number | undefined;
   readonly detail: unknown;
+  readonly outside: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: SyncErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -585,6 +593,7 @@ export class SyncError extends Error {
     this.retryable = options.retryable ?? false;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.detail = options.detail;
+    this.outside = options.outside;
   }
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { policyError } from './clients.js';
+import { insider } from './insider.js';
 import { FAILURE_KINDS } from './session.js';
 
 /** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
@@ -12,39 +13,38 @@ const embeddedFacts = z.object({
   compiler_loaded: z.boolean().describe('Whether the Go part is in memory'),
   memory_bytes: z.number().describe('Memory of WebAssembly'),
   compiled: z.number().describe('Paths that are compiled'),
-  with_go: z
-    .array(z.object({ path: z.string(), reason: z.string() }))
-    .describe('Paths that Go answers, and why: the first 50'),
+  with_go: insider(z.array(z.object({ path: z.string(), reason: z.string() }))).describe(
+    'Paths that Go answers, and why: the first 50',
+  ),
 });
 
 const engineFacts = z.object({
   kind: z
     .enum(['inline', 'external', 'embedded'])
     .describe('inline: a child process; external: run by somebody else; embedded: inside this process'),
-  policy_mode: z.string(),
+  policy_mode: insider(z.string()),
   access: z
     .enum(['token', 'open', 'own', 'external', 'embedded'])
     .describe(
       'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours; embedded: nobody can write over REST',
     ),
-  version: z.string().nullable().describe('Of an inline OPA, once it was found, or of the embedded one'),
+  version: insider(z.string().nullable()).describe('Of an inline OPA, once it was found, or of the embedded one'),
   rego: z
     .object({ mode: z.enum(['auto', 'v0', 'v1']), v0: z.number(), v1: z.number() })
     .nullable()
     .describe('How many modules of an inline OPA are read as which version of Rego'),
-  getting: z
-    .string()
-    .nullable()
-    .describe('What is done to get the OPA program, with its progress; null once it is there'),
+  getting: insider(z.string().nullable()).describe(
+    'What is done to get the OPA program, with its progress; null once it is there',
+  ),
   embedded: embeddedFacts.optional().describe('Of an embedded engine'),
 });
 
 const lastTransaction = z
   .object({
-    id: z.string(),
+    id: insider(z.string()),
     success: z.boolean(),
-    error: z.string(),
-    actions: z.array(z.string()),
+    error: insider(z.string()),
+    actions: insider(z.array(z.string())),
     at: z.string(),
   })
   .nullable();
@@ -58,26 +58,30 @@ export const clientHealth = z.object({
   policy: z.object({
     hash: z.string().nullable().describe('The commit that the engine holds'),
     wanted: z.string().nullable().describe('The newest commit that the client has heard of'),
-    error: policyError.nullable().describe('Why the wanted commit is not in'),
+    error: insider(policyError.nullable()).describe('Why the wanted commit is not in'),
     since: z.string().nullable().describe('Since when that fails, or the commit is held'),
-    missing_directories: z
-      .array(z.string())
-      .optional()
-      .describe('Subscribed directories that the commit does not have: they count as empty. The first 50'),
+    missing_directories: insider(z.array(z.string())).describe(
+      'Subscribed directories that the commit does not have: they count as empty. The first 50',
+    ),
     last_transaction: lastTransaction,
   }),
   data: z.object({
     last_transaction: lastTransaction,
     failing: z
-      .array(z.object({ path: z.string(), error: z.string(), kind: z.enum(FAILURE_KINDS), since: z.string() }))
+      .array(
+        z.object({
+          ...{ path: insider(z.string()), error: insider(z.string()) },
+          ...{ kind: z.enum(FAILURE_KINDS), since: z.string() },
+        }),
+      )
       .describe('The oldest 50, with texts of at most 500 characters'),
     failing_total: z.number(),
     awaiting_policy: z
-      .object({ total: z.number(), paths: z.array(z.string()) })
+      .object({ total: z.number(), paths: insider(z.array(z.string())) })
       .optional()
       .describe('Documents that are here and are written with the first policy, not before: the first 100 paths'),
     /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
-    orphaned: z.array(z.string()),
+    orphaned: insider(z.array(z.string())),
     epoch: z.string().nullable(),
     applied_through: z.number().nullable(),
     unresolved: z.number(),
@@ -86,14 +90,17 @@ export const clientHealth = z.object({
         checked_at: z.string().nullable(),
         documents: z.number(),
         repaired: z.number(),
-        error: z.string().nullable(),
+        error: insider(z.string().nullable()),
       })
       .nullable(),
   }),
-  engine: z.object({ online: z.boolean(), error: z.string().nullable(), since: z.string(), ...engineFacts.shape }),
+  engine: z.object({
+    ...{ online: z.boolean(), error: insider(z.string().nullable()), since: z.string() },
+    ...engineFacts.shape,
+  }),
   server: z.object({
     connected: z.boolean(),
-    error: z.string().nullable(),
+    error: insider(z.string().nullable()),
     code: z.string().nullable().describe('The code of that error (docs/errors.md)'),
     since: z.string(),
     cut_off_since: z
@@ -105,7 +112,10 @@ export const clientHealth = z.object({
     sync_server_connectivity_disabled: z.boolean(),
     offline_mode_enabled: z.boolean(),
     backup: z
-      .object({ saved_at: z.string().nullable(), age_seconds: z.number().nullable(), error: z.string().nullable() })
+      .object({
+        ...{ saved_at: z.string().nullable(), age_seconds: z.number().nullable() },
+        error: insider(z.string().nullable()),
+      })
       .nullable(),
   }),
   reports: z.object({
@@ -115,17 +125,17 @@ export const clientHealth = z.object({
     delivered: z.number(),
     failed: z.number(),
     dropped: z.number(),
-    last_error: z.string().nullable(),
+    last_error: insider(z.string().nullable()),
   }),
-  health_document: z.object({ written: z.boolean(), error: z.string().nullable() }).optional(),
+  health_document: z.object({ written: z.boolean(), error: insider(z.string().nullable()) }).optional(),
 });
 export type ClientHealth = z.infer<typeof clientHealth>;
 
 /** `GET /position` of a client. */
 export const clientPosition = z.object({
   epoch: z.string().nullable(),
-  topics: z.array(z.string()),
+  topics: z.array(z.string()).describe('For a limited token those that it permits'),
   applied_through: z.number(),
-  applied_beyond: z.array(z.number()),
-  unresolved: z.array(z.number()),
+  applied_beyond: insider(z.array(z.number())),
+  unresolved: insider(z.array(z.number())),
 });

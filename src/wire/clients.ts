@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { commitProblem } from './commit-problem.js';
 import { refusedFromBytes } from './refused-updates.js';
+import { insider } from './insider.js';
 import { position } from './session.js';
 
 /**
@@ -26,7 +27,7 @@ export type PolicyError = z.infer<typeof policyError>;
 /** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`policy_source`). */
 export const sourceView = z.object({
   state: z.enum(['none', 'starting', 'following', 'failing']),
-  fetching: z.string().optional().describe('How far the first fetch of the repository is'),
+  fetching: insider(z.string()).describe('How far the first fetch of the repository is'),
   fetching_since: z.iso
     .datetime()
     .optional()
@@ -47,22 +48,18 @@ export const sourceView = z.object({
     .optional()
     .describe('The head of the source, where that is refused and an older commit is served'),
   checking: z.string().optional().describe('A commit of the source that is being checked, and not served yet'),
-  problems: z
-    .array(commitProblem)
-    .optional()
-    .describe('What is wrong with the refused commit, the first five, each with file and line where they are known'),
-  error: z.string().nullish().describe('Why the last look failed, or why its commit is refused'),
+  problems: insider(z.array(commitProblem)).describe(
+    'What is wrong with the refused commit, the first five, each with file and line where they are known',
+  ),
+  error: insider(z.string().nullable()).describe('Why the last look failed, or why its commit is refused'),
   code: z.string().optional().describe('The code of that error (docs/errors.md)'),
   failing_since: z.iso
     .datetime()
     .optional()
     .describe('When the first of the looks was that failed since the last good one'),
-  warnings: z
-    .array(z.string())
-    .optional()
-    .describe(
-      'What is to know of the served commit: data files that another one replaces, lines of manifests that do not count',
-    ),
+  warnings: insider(z.array(z.string())).describe(
+    'What is to know of the served commit: data files that another one replaces, lines of manifests that do not count',
+  ),
 });
 export type SourceView = z.infer<typeof sourceView>;
 
@@ -150,7 +147,7 @@ export const clientsAnswer = z.object({
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
   policy_source: sourceView.optional().describe('How the server instance that responds follows the policy source'),
   log_refuses: z
-    .object({ since: millis, reason: z.string(), from_bytes: refusedFromBytes })
+    .object({ since: millis, reason: insider(z.string()), from_bytes: refusedFromBytes })
     .optional()
     .describe('The update log refuses updates, as the server instance that responds knows; missing: it takes them'),
   total: z.number().optional().describe('Clients on all pages'),

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { sourceView } from './clients.js';
 import { fleetInstance } from './fleet.js';
+import { insider } from './insider.js';
 
 /** Responses about documents, policy files and server instances, which the page at `/ui` reads. Members may be added. */
 
@@ -86,7 +87,7 @@ export type PolicyFile = z.infer<typeof policyFile>;
 /** Response of `GET /policy/source`. */
 export const policySourceAnswer = z.object({
   type: z.enum(['GIT', 'API', 'none']),
-  source: z.string().nullable().describe('The address without secrets'),
+  source: insider(z.string().nullable()).describe('The address without secrets'),
   branch: z.string().nullable(),
   status: sourceView.nullable(),
   last_look: millis.nullable(),
@@ -154,7 +155,7 @@ export type MinutePoint = z.infer<typeof minutePoint>;
 /** Response of `GET /instances`. */
 export const instancesAnswer = z.object({
   backbone: z.string().describe('none (a file of this server), postgres, redis, nats'),
-  durability: z.object({ kind: z.string().describe('durable, weak'), text: z.string() }),
+  durability: z.object({ kind: z.string().describe('durable, weak'), text: insider(z.string()) }),
   instances: z.array(fleetInstance).describe('As in GET /ui/events: the one that responds, then the others by name'),
   incomplete: z.string().nullable().describe('Why there may be more instances'),
   log: z.object({

@@ -44,7 +44,7 @@ export async function declaredApi(url: string): Promise<DeclaredApi> {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { security, requestBody, responses }]): Operation => {
       const name = `${method.toUpperCase()} ${path}`;
-      const isGuarded = security.length > 0;
+      const isGuarded = security.length > 0 && security.every((one) => Object.keys(one).length > 0);
       return { name, method: method.toUpperCase(), path, isGuarded, takesBody: requestBody !== undefined, responses };
     }),
   );

@@ -53,7 +53,12 @@ async function portFinding(place: ListenPlace, signal: AbortSignal): Promise<Fin
       const held = `${address} is held by ${ours.what} that runs there`;
       const trouble = ours.trouble?.(found);
       if (trouble === undefined) return okFinding(id, subject, held);
-      return warningFinding(id, subject, `${held}: ${trouble}`, `GET ${ours.path} there has all of it.`);
+      return warningFinding(
+        id,
+        subject,
+        `${held}: ${trouble}`,
+        `GET ${ours.path} there has all of it, with a token if it has keys.`,
+      );
     }
     return errorFinding(id, subject, `${address} is in use by another program`, remedy);
   }

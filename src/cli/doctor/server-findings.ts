@@ -77,16 +77,16 @@ function serverChecks(settings: ServerOptions, context: DoctorContext): Check[] 
 
 const health = z.object({
   status: z.string(),
-  policy: z.object({ error: z.string().nullish() }),
+  policy: z.object({ error: z.string().nullish(), code: z.string().optional(), failing_since: z.string().optional() }),
   update_log: z.object({
     error: z.string().optional(),
-    refuses: z.object({ reason: z.string(), from_bytes: refusedFromBytes }).optional(),
-    backbone: z.object({ reason: z.string().optional() }).optional(),
+    refuses: z.object({ reason: z.string().optional(), from_bytes: refusedFromBytes }).optional(),
+    backbone: z.object({ up: z.boolean(), reason: z.string().optional() }).optional(),
   }),
-  state_files: z.array(z.object({ file: z.string(), reason: z.string() })).default([]),
+  state_files: z.array(z.object({ file: z.string(), reason: z.string() }).partial()).default([]),
 });
 
-/** What does not work at a server, by its `/healthcheck`. */
+/** What does not work at a server, by its `/healthcheck`; it tells reasons to holders of a token only, if it has keys. */
 function healthTrouble(answer: object): string | undefined {
   const { success, data } = health.safeParse(answer);
   if (!success || data.status === 'ok') return undefined;
@@ -95,12 +95,18 @@ function healthTrouble(answer: object): string | undefined {
     ...(log.error === undefined ? [] : [log.error]),
     ...(log.refuses === undefined
       ? []
-      : [`its update log takes no ${refusedUpdates(log.refuses.from_bytes)}: ${log.refuses.reason}`]),
-    ...(log.backbone?.reason === undefined ? [] : [`the backbone is away: ${log.backbone.reason}`]),
-    ...files.map(({ file, reason }) => `${file} cannot be written: ${reason}`),
-    ...(policy.error == null ? [] : [`the policy source fails: ${policy.error}`]),
+      : [because(`its update log takes no ${refusedUpdates(log.refuses.from_bytes)}`, log.refuses.reason)]),
+    ...(log.backbone?.up === false ? [because('the backbone is away', log.backbone.reason)] : []),
+    ...files.map(({ file = 'a file of its state', reason }) => because(`${file} cannot be written`, reason)),
+    ...(policy.error == null && policy.failing_since === undefined && policy.code === undefined
+      ? []
+      : [because('the policy source fails', policy.error ?? policy.code)]),
   ];
   return `its status is ${data.status}${why.length === 0 ? '' : `: ${why.join('; ')}`}`.slice(0, TROUBLE_CHARS);
+}
+
+function because(what: string, reason: string | undefined): string {
+  return reason === undefined ? what : `${what}: ${reason}`;
 }
 
 /** How a client with this environment reads data sources; with the defaults where that is not valid. */

@@ -1,4 +1,4 @@
-import { type Answer, answerOf, type Piece } from '../../fleet/answer.js';
+import { type Answer, answerOf, isFailing, type Piece } from '../../fleet/answer.js';
 import { progressOf } from '../../fleet/progress.js';
 import { policyStateOf, sinceOf, sortRows, WORST_FIRST } from '../../fleet/rank.js';
 import { DATA_WORDS, HEALTH_WORDS, POLICY_WORDS, type StateWord, stateWord } from '../../fleet/state-words.js';
@@ -159,8 +159,9 @@ function changeLines({ under_way: change, others_held_up: others = 0 }: FleetSum
 }
 
 function sourceLines(source: FleetState['fleet']['source'], page: LivePage): string[] {
-  if (source === null || source.error == null || source.error === '') return [];
-  const text = printable(`Policy source: ${source.error}${source.code === undefined ? '' : ` [${source.code}]`}`);
+  if (source === null || !isFailing(source)) return [];
+  const { error, code } = source;
+  const text = printable(`Policy source: ${error ?? 'failing'}${code === undefined ? '' : ` [${code}]`}`);
   return ['', ...wrapWords([{ text, tone: 'bad' }], page)];
 }
 

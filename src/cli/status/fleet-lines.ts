@@ -30,7 +30,7 @@ export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
     ...(refusal === undefined
       ? []
       : [
-          `Update log: takes no ${refusedUpdates(refusal.from_bytes)} ${since(refusal.since, page.nowMs)}: ${printable(refusal.reason)}`,
+          `Update log: takes no ${refusedUpdates(refusal.from_bytes)} ${since(refusal.since, page.nowMs)}${refusal.reason === undefined ? '' : `: ${printable(refusal.reason)}`}`,
         ]),
     ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
   ];

@@ -112,6 +112,30 @@ describe('a client by its own word', () => {
     assert.deepEqual([...ownConditions(health(offline))], ['away']);
   });
 
+  it('tells nothing of the reasons to who may not know them, and says who may', () => {
+    const sick = {
+      status: 'unavailable',
+      healthy: false,
+      policy: { hash: HELD, wanted: WANTED, since: ago(12) },
+      data: { failing: [{ kind: 'source', since: ago(75) }], failing_total: 2, unresolved: 1 },
+      engine: { online: false, kind: 'inline', since: ago(5) },
+      server: { connected: false, code: 'server_unreachable', since: ago(600) },
+    };
+    const shown = lines(sick);
+    assert.deepEqual(
+      shown.filter((line) => !line.includes('What to do')),
+      [
+        'State     unhealthy',
+        'Policy    wants 77aa01bcde, holds 5b1f0c93aa',
+        'Position  42 of update log fe14',
+        'Engine    does not answer since 18:03:18 UTC (5.0 s)',
+        'Server    not connected since 17:53:23 UTC (10 min)',
+        'Failing   2 paths',
+        'Reasons   the client tells them to holders of a token without limits: --token, or SYNC_CLIENT_TOKEN',
+      ],
+    );
+  });
+
   it('counts the failing paths that it does not name', () => {
     const failing = Array.from({ length: 30 }, (_, n) => ({ path: `/p${n}`, error: 'x', since: ago(1) }));
     assert.equal(

@@ -22,7 +22,7 @@ export const ownHealth = z.object({
     .extend({ since: time.nullable() }),
   data: data
     .pick({ failing_total: true, unresolved: true, awaiting_policy: true })
-    .extend({ failing: z.array(clientFailure.extend({ since: time })) }),
+    .extend({ failing: z.array(clientFailure.partial({ path: true, error: true }).extend({ since: time })) }),
   engine: engine
     .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
     .partial({ rego: true })
@@ -42,6 +42,8 @@ export type Position = OwnPosition | string;
 
 /** Maximum failing paths to show; `--json` has more. */
 const SHOWN_FAILING = 20;
+/** What a caller reads who is not told why something fails. */
+const UNTOLD = 'the client tells them to holders of a token without limits: --token, or SYNC_CLIENT_TOKEN';
 /** Column of the values. */
 const COLUMN = 10;
 
@@ -49,12 +51,16 @@ const COLUMN = 10;
 export function ownLines(health: OwnHealth, position: Position, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server, connectivity: { backup } = {} } = health;
   const { failing, failing_total: count, awaiting_policy: waiting } = data;
-  const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
+  const named = failing.flatMap(({ path, error = '', ...rest }) =>
+    path === undefined ? [] : [{ path, error, ...rest }],
+  );
+  const shown = named.slice(0, SHOWN_FAILING);
+  const more = Math.max(count, failing.length) - shown.length;
   const missing = missingText(health.policy.missing_directories);
   const engineText = engine.online
-    ? `answers (${printable(`${engine.kind === undefined ? '' : `${engine.kind} `}OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
-    : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
-  const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
+    ? `answers (${printable(`${engine.kind === undefined ? '' : `${engine.kind} `}OPA ${engine.version ?? '?'}`, 40)}${engine.policy_mode === undefined ? '' : `, policy by ${printable(engine.policy_mode, 40)}`}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
+    : `does not answer${when(engine.since, nowMs)}${engine.error === undefined ? '' : `: ${printable(engine.error ?? 'nothing is known of why')}`}`;
+  const away = `not connected${when(server.since, nowMs)}${server.error == null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [
     ['State', isWell(health) ? 'healthy' : ready ? 'unhealthy' : 'not ready'],
     ['Policy', ownPolicyText(health, nowMs)],
@@ -66,13 +72,14 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ...(backup?.error == null
       ? []
       : [['Backup', `the file is not what the client holds: ${printable(backup.error)}`] as [string, string]]),
-    ...failing
-      .slice(0, SHOWN_FAILING)
-      .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),
-    ...(more > 0 ? [['', `and ${counted(more, 'more failing path')}`] as [string, string]] : []),
+    ...shown.map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),
+    ...(more > 0 && shown.length > 0 ? [['', `and ${counted(more, 'more failing path')}`] as [string, string]] : []),
+    ...(more > 0 && shown.length === 0 ? [['Failing', counted(more, 'path')] as [string, string]] : []),
     ...(waiting === undefined
       ? []
       : [['Waiting', `${counted(waiting.total, 'document')} for the first policy`] as [string, string]]),
+    // An insider always gets this member.
+    ...(server.error === undefined && !isWell(health) ? [['Reasons', UNTOLD] as [string, string]] : []),
   ];
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
 }
@@ -93,7 +100,7 @@ function isWell({ status, healthy }: OwnHealth): boolean {
 }
 
 function ownPolicyText({ policy: { hash, wanted, error, since: began } }: OwnHealth, nowMs: number): string {
-  if (error === null && (wanted === null || wanted === hash)) return shortHash(hash);
+  if (error == null && (wanted === null || wanted === hash)) return shortHash(hash);
   return policyText({ wanted, held: hash, error, since: began }, nowMs);
 }
 
@@ -106,7 +113,8 @@ function remedyOf(code: string | null | undefined): string[] {
 function positionText(at: Position): string {
   if (typeof at === 'string') return printable(at);
   if (at.epoch === null) return '-';
-  const open = at.unresolved.length === 0 ? '' : `, ${at.unresolved.length} open`;
+  const { unresolved = [] } = at;
+  const open = unresolved.length === 0 ? '' : `, ${unresolved.length} open`;
   return `${at.applied_through} of update log ${printable(at.epoch, 100)}${open}`;
 }
 

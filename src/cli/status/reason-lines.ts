@@ -1,3 +1,4 @@
+import { isFailing } from '../../fleet/answer.js';
 import { errorLine } from '../../fleet/change-words.js';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
 import type { ClientFailure, ClientView, PolicyError, SourceView } from '../../wire/clients.js';
@@ -9,8 +10,8 @@ import { age, counted, printable, shortHash, since } from './text.js';
 const SHOWN_FAILING = 10;
 
 /** Whether the source cannot be read, or its commit is refused, even before any commit was served. */
-export function sourceFails({ state, error, refused }: SourceView): boolean {
-  return state === 'failing' || error != null || refused !== undefined;
+export function sourceFails(source: SourceView): boolean {
+  return isFailing(source) || source.refused !== undefined;
 }
 
 /** Returns the state of the policy source, with the reason if it fails. */
@@ -25,7 +26,7 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
     // The first is in the sentence above.
     ...problems.slice(1).map((problem) => `also: ${printable(problemText(problem))}`),
     ...(sourceFails(source) && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
-    ...(state === 'starting' && error == null
+    ...(state === 'starting' && !sourceFails(source)
       ? [`Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}`]
       : []),
     ...(asked === undefined || state === 'starting'

@@ -70,6 +70,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
   const declared = {
     method: 'POST',
     access: ['listener'],
+    limited: 'nothing',
     tag: 'AuthZEN',
     rawBody: true,
     screen: assertJson,
@@ -157,6 +158,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
       method: 'GET',
       path: AUTHZEN_PATHS.configuration,
       access: 'everyone',
+      strangers: 'all',
       tag: 'AuthZEN',
       summary: 'The AuthZEN endpoints that are offered',
       description: 'Their address is SYNC_AUTHZEN_URL, or the one by which this was asked for.',

@@ -36,7 +36,7 @@ const notFound = { description: 'No callback has this key' };
 
 /** The registered callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they are often secrets. */
 export function callbackRoutes(app: FastifyInstance, { registry, defaults }: CallbackRoutesDeps): void {
-  const declared = { access: ['listener'], tag: 'Callbacks' } as const;
+  const declared = { access: ['listener'], limited: 'nothing', tag: 'Callbacks' } as const;
 
   addRoute(
     app,

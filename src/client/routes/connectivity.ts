@@ -30,6 +30,7 @@ export function connectivityRoutes(
       app,
       {
         ...common,
+        limited: 'all',
         method: 'GET',
         path: base,
         summary: 'Whether the client follows the sync server',
@@ -42,6 +43,7 @@ export function connectivityRoutes(
         app,
         {
           ...common,
+          limited: 'nothing',
           method: 'POST',
           path: `${base}/${action}`,
           summary: SUMMARIES[action],

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
+import type { Caller } from '../../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
@@ -37,6 +38,7 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       method: 'GET',
       path: '/position',
       access: ['listener'],
+      limited: 'own',
       tag: 'Position',
       summary: 'How far this client is in the update log',
       description:
@@ -50,6 +52,7 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       },
     },
     async ({ query: asked, caller, request, reply }) => {
+      const shown = (position: PositionRecord | undefined) => shownTo(caller, position);
       const seq = asked['at-least'];
       const before = data.logPosition;
       assertLog(before, asked.epoch, seq);
@@ -70,6 +73,7 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       method: 'POST',
       path: '/orphans/prune',
       access: ['listener'],
+      limited: 'nothing',
       tag: 'Position',
       summary: 'Remove the documents that no log and no configuration has',
       description: 'GET /healthy lists them as `data.orphaned`. Nothing else removes them (see docs/catch-up.md).',
@@ -89,8 +93,13 @@ function assertLog(position: PositionRecord | undefined, epoch: string | undefin
   throw new SyncError('epoch_differs', `this client follows ${now}, so that the seq means nothing here`);
 }
 
-function shown(position: PositionRecord | undefined): z.infer<typeof clientPosition> {
-  return position === undefined
-    ? { epoch: null, topics: [], applied_through: 0, applied_beyond: [], unresolved: [] }
-    : { ...position, topics: [...position.topics] };
+function shownTo(
+  { permittedTopics }: Pick<Caller, 'permittedTopics'>,
+  position: PositionRecord | undefined,
+): z.infer<typeof clientPosition> {
+  if (position === undefined) {
+    return { epoch: null, topics: [], applied_through: 0, applied_beyond: [], unresolved: [] };
+  }
+  const topics = position.topics.filter((topic) => permittedTopics?.has(topic) ?? true);
+  return { ...position, topics };
 }

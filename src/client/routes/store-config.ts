@@ -25,6 +25,7 @@ export function storeConfigRoute(app: FastifyInstance, settings: EngineAuthSetti
       method: 'GET',
       path: '/policy-store/config',
       access: ['listener'],
+      limited: 'nothing',
       tag: 'Engine',
       summary: 'Where the policy engine is, and how to get in',
       description: 'Deprecated in OPAL; here for those who script against it.',

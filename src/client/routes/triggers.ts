@@ -26,7 +26,7 @@ export function triggerRoutes(
   settings: Pick<ClientSettings, 'policyUpdaterEnabled' | 'dataUpdaterEnabled'>,
   { policy, data, follower }: TriggerDeps,
 ): void {
-  const declared = { method: 'POST', access: ['listener'], tag: 'Updates' } as const;
+  const declared = { method: 'POST', access: ['listener'], limited: 'nothing', tag: 'Updates' } as const;
 
   function assertFollowing(isEnabled: boolean, disabledText: string): void {
     if (!isEnabled) throw new SyncError('updater_disabled', disabledText);

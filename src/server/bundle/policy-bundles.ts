@@ -62,6 +62,7 @@ export class PolicyBundles {
       throw new SyncError('policy_not_ready', why, {
         // OPAL's words (opal-protocol P2.2)
         detail: refused === undefined ? 'policy repo is not ready' : `policy repo is not ready: ${error}`,
+        outside: 'policy repo is not ready',
         retryAfterSeconds: NOT_READY_RETRY_SECONDS,
         retryable: true,
       });

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../auth/caller.js';
+import type { SourceView } from '../../wire/clients.js';
 import type { FleetChange, FleetInstance, FleetSummary } from '../../wire/fleet.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { isBackboneAway } from '../log/log-store.js';
 import { lookThrough, partFor } from '../log/look-through.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import type { ViewDeps } from '../sessions/client-view.js';
+import { sourceForLimited } from '../source/source.js';
 import { type ChangeFacts, type DataFacts, dataFacts, newestFirst, type PolicyFacts } from './change-facts.js';
 import { EventRing } from './event-ring.js';
 import { type DeltaParts, FeedEvent } from './feed-event.js';
@@ -53,6 +55,8 @@ interface Published {
   readonly summary: FleetSummary;
   readonly summaryText: string;
   readonly changes: readonly FleetChange[];
+  /** As the readers may see it. */
+  readonly source: SourceView | null;
   readonly sourceText: string;
   readonly statesText: string;
   readonly figuresMs: number;
@@ -127,9 +131,9 @@ export class FleetFeed {
   snapshot(): FeedEvent {
     const published = this.#published;
     if (published === undefined) throw new Error('the feed has not been computed yet');
-    const { gathered, summary, changes } = published;
+    const { gathered, summary, source, changes } = published;
     const { instance, environment } = this.#deps;
-    const { atMs: at, epoch, head, source, instances } = gathered;
+    const { atMs: at, epoch, head, instances } = gathered;
     this.#snapshot ??= new FeedEvent(
       'snapshot',
       {
@@ -165,6 +169,8 @@ export class FleetFeed {
 
   async #update({ gathered, touched, dataHead }: FeedLook, slices: Slices): Promise<void> {
     this.#updates ??= await slices.outside(this.#lastUpdates());
+    const { source: whole } = gathered;
+    const source = whole !== null && this.#limits.isLimited ? await sourceForLimited(whole) : whole;
     const changes = listed(this.#updates ?? [], gathered.commits);
     const look = await this.#rows.look(gathered, touched, slices);
     // Only the summary reads the rows before the event is told, in the same turn.
@@ -176,11 +182,11 @@ export class FleetFeed {
       slices,
     );
     this.#rows.take(look);
-    this.#publish({ gathered, dataHead }, views, look);
+    this.#publish({ gathered, source, dataHead }, views, look);
   }
 
   #publish(
-    { gathered, dataHead }: Omit<FeedLook, 'touched'>,
+    { gathered, source, dataHead }: Omit<FeedLook, 'touched'> & Pick<Published, 'source'>,
     changes: FleetChange[],
     { shown, gone }: { shown: readonly RowEntry[]; gone: readonly RowEntry[] },
   ): void {
@@ -188,7 +194,7 @@ export class FleetFeed {
     const { isLimited } = this.#limits;
     const summary = summaryOf(this.#rows.entries.values(), { gathered, changes, dataHead, isLimited });
     const summaryText = JSON.stringify(summary);
-    const sourceText = JSON.stringify(gathered.source);
+    const sourceText = JSON.stringify(source);
     const instances = this.#visible(gathered.instances);
     const statesText = JSON.stringify(
       instances.map(({ instance, state, clients, source }) => [instance, state, clients, source]),
@@ -200,14 +206,14 @@ export class FleetFeed {
     const parts: Omit<DeltaParts, 'at'> = {
       ...(gathered.head !== before?.gathered.head && { head: gathered.head }),
       ...(summaryText !== before?.summaryText && { summary }),
-      ...(sourceText !== before?.sourceText && { source: gathered.source }),
+      ...(sourceText !== before?.sourceText && { source }),
       ...(shown.length > 0 && { rows: shown }),
       ...(gone.length > 0 && { gone: gone.map(({ name }) => name) }),
       ...(newChanges.length > 0 && { changes: newChanges }),
       ...(hasNewStates && { instances }),
     };
     const figuresMs = hasNewStates ? gathered.atMs : (before?.figuresMs ?? 0);
-    this.#published = { gathered, summary, summaryText, changes, sourceText, statesText, figuresMs };
+    this.#published = { gathered, summary, summaryText, changes, source, sourceText, statesText, figuresMs };
     if (before !== undefined && Object.keys(parts).length === 0) return;
     this.#snapshot = undefined;
     if (before === undefined) return;

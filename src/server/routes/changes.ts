@@ -30,6 +30,7 @@ export function changesRoute(app: FastifyInstance, sources: FleetSources): void 
       method: 'GET',
       path: '/changes',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'Policy commits and data updates, newest first, with how far each came',
       description:

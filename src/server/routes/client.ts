@@ -25,6 +25,7 @@ export function clientRoutes(
       method: 'GET',
       path: '/clients/:id',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'One client in full',
       description:
@@ -46,6 +47,7 @@ export function clientRoutes(
       method: 'POST',
       path: '/clients/:id/actions',
       access: ['datasource'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'Ask a connected client to act',
       description:

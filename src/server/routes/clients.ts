@@ -32,6 +32,7 @@ export function clientsRoutes(
       method: 'GET',
       path: '/clients',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
       query: clientsQuery,

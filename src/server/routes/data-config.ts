@@ -38,6 +38,7 @@ export function dataConfigRoute(
       method: 'GET',
       path: '/data/config',
       access: 'token',
+      limited: 'own',
       tag: 'Data',
       summary: 'Base entries and retained updates, in order',
       query: configQuery,

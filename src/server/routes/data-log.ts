@@ -64,6 +64,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog, log }: DataLogD
       method: 'GET',
       path: '/data/log',
       access: ['datasource'],
+      limited: 'own',
       tag: 'Data',
       summary: 'Who published what, when and why',
       query: logQuery,

@@ -48,6 +48,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       method: 'POST',
       path: '/data/refresh',
       access: ['datasource'],
+      limited: 'own',
       tag: 'Data',
       summary: 'Fetch documents again',
       description: 'Publishes the matching entries again, except documents with inline data.',

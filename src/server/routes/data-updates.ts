@@ -55,6 +55,7 @@ export function dataUpdatesRoutes(
       method: 'GET',
       path: '/data/updates',
       access: 'token',
+      limited: 'own',
       tag: 'Data',
       summary: 'Updates after a position in the log',
       query: updatesQuery,

@@ -28,6 +28,7 @@ export function documentsRoutes(app: FastifyInstance, deps: DocumentsDeps): void
       method: 'GET',
       path: '/data/documents',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Data',
       summary: 'The documents that a new client would write, by path',
       description:

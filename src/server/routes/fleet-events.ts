@@ -46,6 +46,7 @@ export function fleetEventsRoute(
       method: 'GET',
       path: '/ui/events',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'The fleet as it changes: clients, changes and server instances, as server-sent events',
       description:
@@ -112,8 +113,9 @@ function admit(open: readonly Reader[], { address, subject }: Reader): void {
   ];
   const [what] = full;
   if (what === undefined) return;
-  throw new SyncError('too_many_watchers', `${what} are open, and there may be no more`, {
-    ...{ retryAfterSeconds: RETRY_SECONDS, retryable: true },
+  const text = `${what} are open, and there may be no more`;
+  throw new SyncError('too_many_watchers', text, {
+    ...{ retryAfterSeconds: RETRY_SECONDS, retryable: true, outside: text },
   });
 }
 

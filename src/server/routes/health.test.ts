@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ANONYMOUS } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
+import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import type { WriteStatus } from '../log/log-store.js';
 import { StateFiles } from '../sessions/state-files.js';
@@ -9,8 +10,12 @@ import { healthRoutes } from './health.js';
 import { readyRoutes } from './ready.js';
 
 /** What `/healthcheck` and `/ready` say. */
-async function said(writes: WriteStatus, stateFiles: StateFiles): Promise<unknown[]> {
-  const authenticator = { enabled: false, authenticate: async () => ANONYMOUS };
+async function said(writes: WriteStatus, stateFiles: StateFiles, enabled = false): Promise<unknown[]> {
+  const authenticate = async () => {
+    if (enabled) throw new SyncError('unauthorized', 'no token');
+    return ANONYMOUS;
+  };
+  const authenticator = { enabled, authenticate };
   const app = createHttpApp({ bodyLimitBytes: 1000, authenticator }, { log: silentLogger() });
   const status = { up: true } as const;
   const log = { epoch: 'e', head: 7, durability: { level: 'durable' } as const, configDiffers: false, status, writes };
@@ -54,4 +59,17 @@ test('a file beside the log that cannot be written makes it degraded from the fi
   assert.deepEqual(ready, [200, { status: 'ok' }]);
   files.wrote('clients.jsonl');
   assert.deepEqual((await said({ ok: true }, files))[0], [200, { status: 'ok', policy: POLICY, update_log: LOG }]);
+});
+
+test('with keys, who has no token is told that something fails, and since when: not which file or disk, nor why', async () => {
+  const since = '2026-11-21T10:00:00.000Z';
+  const files = new StateFiles();
+  files.failed('clients.jsonl', Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
+  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(since) } as const;
+  const [failing] = files.failing;
+  const state_files = [{ since: new Date(failing?.sinceMs ?? 0).toISOString() }];
+  assert.deepEqual(await said(writes, files, true), [
+    [200, { status: 'degraded', policy: POLICY, update_log: { ...LOG, refuses: { since } }, state_files }],
+    [200, { status: 'ok' }],
+  ]);
 });

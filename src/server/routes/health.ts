@@ -25,10 +25,15 @@ export interface HealthDeps {
   cutOff: () => CutOff | undefined;
 }
 
-/** For the OpenAPI document alone. */
+const LOG_FAILED = 'the update log has failed; see the server log';
+
+/** For the OpenAPI document, and for callers that are not told everything. */
 async function healthAnswer() {
-  const { sourceView } = await import('../../wire/clients.js');
-  const { refusedFromBytes } = await import('../../wire/refused-updates.js');
+  const [{ sourceView }, { insider }, { refusedFromBytes }] = await Promise.all([
+    import('../../wire/clients.js'),
+    import('../../wire/insider.js'),
+    import('../../wire/refused-updates.js'),
+  ]);
   return z.object({
     status: z
       .enum(['ok', 'degraded', 'error'])
@@ -40,23 +45,23 @@ async function healthAnswer() {
       epoch: z.string(),
       head: z.number(),
       durability: z.enum(['durable', 'weak']).describe('weak: acknowledged updates may be lost on a power failure'),
-      weakness: z.string().optional().describe('Why the durability is weak'),
+      weakness: insider(z.string()).describe('Why the durability is weak'),
       backbone: z
         .object({
-          ...{ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() },
-          clock: z.string().optional().describe('How its clock and that of this server differ, where they do'),
+          ...{ up: z.boolean(), since: z.string().optional(), reason: insider(z.string()) },
+          clock: insider(z.string()).describe('How its clock and that of this server differ, where they do'),
         })
         .optional()
         .describe('With a shared log: whether it can be reached, or since when and why not'),
       refuses: z
-        .object({ since: z.string(), reason: z.string(), from_bytes: refusedFromBytes })
+        .object({ since: z.string(), reason: insider(z.string()), from_bytes: refusedFromBytes })
         .optional()
         .describe('The log refuses updates: they get 507, all else goes on. Missing: it takes them'),
       config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
-      error: z.string().optional(),
+      error: z.literal(LOG_FAILED).optional(),
     }),
     state_files: z
-      .array(z.object({ file: z.string(), since: z.string(), reason: z.string() }))
+      .array(z.object({ file: insider(z.string()), since: z.string(), reason: insider(z.string()) }))
       .optional()
       .describe('Files beside the log that cannot be written: what they would keep is lost with a restart'),
   });
@@ -69,15 +74,16 @@ async function healthAnswer() {
  * restart helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
-  let logFailure: string | undefined;
+  let logFailure: typeof LOG_FAILED | undefined;
   deps.log.failed?.catch(() => {
     // The reason contains the folder's path and must not appear in a public response.
-    logFailure = 'the update log has failed; see the server log';
+    logFailure = LOG_FAILED;
   });
   const declaration = {
     method: 'GET',
     path: '/healthcheck',
     access: 'everyone',
+    strangers: 'words',
     tag: 'Health',
     summary: 'Whether the server can do its job',
     responses: {
@@ -145,6 +151,7 @@ export function rootRoutes(app: FastifyInstance): void {
       method: 'GET',
       path: '/',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Health',
       summary: 'Liveness of the process',
       responses: { 200: { description: 'The process responds', schema: z.object({ status: z.literal('ok') }) } },
@@ -165,6 +172,7 @@ export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit
       method: 'GET',
       path: '/loadlimit',
       access: 'token',
+      limited: 'all',
       tag: 'Health',
       summary: 'Whether one more client may start now',
       responses: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },

@@ -38,6 +38,7 @@ export function instancesRoutes(
       method: 'GET',
       path: '/instances',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'The server instances, their update log, and their last hour',
       description: 'For a limited token: clients and documents that it may see, and no hours, which count everybody.',

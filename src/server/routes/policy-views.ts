@@ -21,7 +21,7 @@ const commit = z
 
 const refreshAnswer = z.object({ status: z.literal('ok') });
 
-const ABOUT = { access: ['datasource', 'listener'], tag: 'Policy' } as const;
+const ABOUT = { access: ['datasource', 'listener'], limited: 'all', tag: 'Policy' } as const;
 /** Whoever may fetch bundles may read what is in them. */
 const VISIBLE = 'Policy is not limited by `permitted_topics`: every valid token reads it, as in `GET /policy`.';
 const UNKNOWN = 'The commit is not in the history of the branch as the server has it';
@@ -33,6 +33,7 @@ export function policyViewsRoutes(app: FastifyInstance, { views, tracker, log }:
     app,
     {
       ...ABOUT,
+      limited: 'own',
       method: 'GET',
       path: '/policy/source',
       summary: 'The policy source: last look, and the newest commits of the branch',
@@ -95,6 +96,7 @@ export function policyViewsRoutes(app: FastifyInstance, { views, tracker, log }:
       method: 'POST',
       path: '/policy/refresh',
       access: ['datasource'],
+      limited: 'all',
       tag: 'Policy',
       summary: 'Look at the policy source now',
       description: 'Responds before the look. Requests during one look share the next.',

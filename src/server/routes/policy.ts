@@ -24,6 +24,7 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
       method: 'GET',
       path: '/policy',
       access: 'token',
+      limited: 'all',
       tag: 'Policy',
       summary: 'Policy bundle, complete or as a delta',
       description:

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
+import { insider } from '../../wire/insider.js';
 import { refusedUpdates } from '../../wire/refused-updates.js';
 import type { WriteStatus } from '../log/log-store.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
@@ -16,12 +17,12 @@ export interface ReadyDeps {
 
 const ready = z.object({
   status: z.literal('ok'),
-  limited: z.string().optional().describe('What does not work here at present; the rest does'),
+  limited: insider(z.string()).describe('What does not work here at present; the rest does'),
 });
 const notReady = z.object({
   status: z.literal('unavailable'),
   reason: z.enum(['draining', 'log_failed', 'policy_not_read', 'policy_refused']),
-  message: z.string().describe('The reason in a sentence'),
+  message: insider(z.string()).describe('The reason in a sentence'),
 });
 
 /**
@@ -50,6 +51,7 @@ export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: 
     method: 'GET',
     path: '/ready',
     access: 'everyone',
+    strangers: 'words',
     tag: 'Health',
     summary: 'Whether callers should be sent here',
     responses: {

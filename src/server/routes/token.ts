@@ -92,6 +92,7 @@ export function tokenRoutes(
     path: '/token',
     // The master token is not a JWT: `screen` checks it before the body is read.
     access: 'everyone',
+    strangers: 'all',
     tag: 'Tokens',
     summary: 'Issue a token',
     description: 'Requires `Authorization: Bearer <SYNC_AUTH_MASTER_TOKEN>`.',
@@ -176,6 +177,7 @@ export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, key
       method: 'GET',
       path,
       access: 'everyone',
+      strangers: 'all',
       tag: 'Tokens',
       summary: 'The public key that verifies tokens, as a JWKS',
       responses: {

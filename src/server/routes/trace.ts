@@ -21,6 +21,7 @@ export function traceRoutes(app: FastifyInstance, deps: { sessions: Pick<Session
       method: 'GET',
       path: '/trace/:id',
       access: ['datasource', 'listener'],
+      limited: 'own',
       tag: 'Statistics',
       summary: 'What became of one change: at the server, and at each client',
       description: 'By the seq or the id of a data update, or by a policy commit (at least 7 digits).',

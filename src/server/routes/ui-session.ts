@@ -52,6 +52,7 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
       method: 'GET',
       path: '/ui/session',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Live page',
       summary: 'Who is signed in to the live page',
       responses: { 200: { description: 'The session, or that there is none', schema: loadSession } },
@@ -68,6 +69,7 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
       method: 'POST',
       path: '/ui/session',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Live page',
       summary: 'Sign in to the live page with a token',
       description:
@@ -101,6 +103,7 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
       method: 'DELETE',
       path: '/ui/session',
       access: 'everyone',
+      strangers: 'all',
       tag: 'Live page',
       summary: 'Sign out of the live page',
       description: 'Has the browser forget the cookie. Requires the same headers as signing in.',

@@ -5,6 +5,7 @@ import { ANONYMOUS, type Authenticator, type PeerType } from '../../auth/caller.
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
 import { Secret, silentLogger } from '../../lib/log.js';
+import { WEBHOOK_PRESETS } from '../webhook/params.js';
 import { createRefusalLog, type WebhookRouteOptions, webhookRoutes } from './webhook.js';
 
 /** Believes whoever names a peer type in place of a token. */
@@ -17,7 +18,12 @@ const authenticator: Authenticator = {
   },
 };
 
-async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: FastifyInstance; looks: () => number }> {
+const REFUSED = { commit: 'c', error: 'a.rego:3: it does not compile', problems: [] };
+
+async function start(
+  options: Partial<WebhookRouteOptions>,
+  refused?: typeof REFUSED,
+): Promise<{ app: FastifyInstance; looks: () => number }> {
   const app = createHttpApp({ bodyLimitBytes: 100_000, authenticator }, { log: silentLogger() });
   let looks = 0;
   await webhookRoutes(
@@ -35,7 +41,7 @@ async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: Fast
       requestRefresh: () => void looks++,
       refreshWithin: async () => undefined,
       head: () => undefined,
-      refused: () => undefined,
+      refused: () => refused,
       log: silentLogger(),
     },
   );
@@ -75,6 +81,20 @@ test('a git source asks for no token, and a token does not stand in for the secr
     assert.equal(answer.headers['x-sync-error'], 'webhook_refused');
   }
   assert.equal(looks(), 0);
+});
+
+test('where the source is, and why its commit is refused, is for who has the secret or a token: without keys for everybody', async () => {
+  const payload = { repository: { full_name: 'org/repo' } };
+  const ask = async (secret: Secret | undefined, headers: Record<string, string>): Promise<unknown> => {
+    const params = { ...WEBHOOK_PRESETS.gitlab, push_event_value: 'push' };
+    const { app } = await start({ secret, params }, REFUSED);
+    const all = { 'x-gitlab-event': 'ping', ...headers };
+    return (await app.inject({ method: 'POST', url: '/webhook', headers: all, payload })).json<unknown>();
+  };
+  const told = { status: 'ok', event: 'ping', repo_url: 'https://***@git.example.com/org/repo?***', refused: REFUSED };
+  assert.deepEqual(await ask(undefined, {}), { status: 'ok', event: 'ping' });
+  assert.deepEqual(await ask(undefined, { authorization: 'Bearer client' }), told);
+  assert.deepEqual(await ask(new Secret('secret'), { 'x-gitlab-token': 'secret' }), told);
 });
 
 test('what is refused is logged with code and remedy, and never more than once a second', () => {

@@ -4,6 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { failureFields, type SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { commitProblem } from '../../wire/commit-problem.js';
+import { insider } from '../../wire/insider.js';
 import type { NamedCommit } from '../source/awaited-commit.js';
 import { judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
 import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
@@ -58,13 +59,13 @@ const outcome = z.union([
   z.object({
     status: z.literal('ok'),
     event: z.string(),
-    repo_url: z.string(),
+    repo_url: insider(z.string()),
     commit: z.string().optional().describe('The commit that the payload names as head of the followed branch'),
     served: z
       .boolean()
       .optional()
       .describe('Whether that is served now; otherwise it is looked for, see policy.awaited of GET /healthcheck'),
-    refused: refusedCommit.optional().describe('The head of the source, if it is refused as far as is known now'),
+    refused: insider(refusedCommit).describe('The head of the source, if it is refused as far as is known now'),
   }),
   z.object({ status: z.literal('ignored'), event: z.string() }),
 ]);
@@ -93,7 +94,8 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
     {
       method: 'POST',
       path: '/webhook',
-      access: 'everyone', // git services have no token; the secret authenticates them
+      access: 'everyone',
+      strangers: 'words', // git services have no token; the secret authenticates them
       tag: 'Policy',
       summary: 'Webhook of a git service',
       description: 'A push to the followed repository triggers a fetch. Secret and event are read as configured.',
@@ -112,6 +114,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
     },
     async ({ query, request, reply, raw }) => {
       secretCheck.check(request.headers, raw);
+      if (secret !== undefined) request.isInsider = true;
       const payload = parsePayload(request.headers['content-type'], raw);
       const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
       const named = kind === 'push' ? pushedCommit(payload, options.branch) : undefined;
@@ -136,6 +139,7 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       method: 'POST',
       path: '/webhook',
       access: ['datasource'],
+      limited: 'own',
       tag: 'Policy',
       summary: 'Download the policy bundle',
       query: webhookQuery,

@@ -1,5 +1,5 @@
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
-import { errorText, failureFields } from '../../lib/errors.js';
+import { errorCode, errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
@@ -196,7 +196,7 @@ export class PeerInstances {
     try {
       others = await this.#readAll();
     } catch (error) {
-      const unread = `other server instances cannot be asked: ${errorText(error)}`;
+      const unread = `other server instances cannot be asked (${errorCode(error)})`;
       others = { ...this.lastRead, unread };
     }
     this.#last = { atMs: performance.now(), others };

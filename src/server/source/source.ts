@@ -140,6 +140,15 @@ export function viewOfSource(status: PolicySourceStatus | undefined, nowMs = Dat
   };
 }
 
+/** The same for callers that are not told why something fails, as responses leave it out by themselves. */
+export async function sourceForLimited(view: SourceView): Promise<SourceView> {
+  const [{ sourceView }, { insiderCut }] = await Promise.all([
+    import('../../wire/clients.js'),
+    import('../../wire/insider.js'),
+  ]);
+  return sourceView.parse(insiderCut(sourceView)?.(view));
+}
+
 function viewOfAwaited({ hash, sinceMs, givenUpMs }: Awaited): NonNullable<SourceView['awaited']> {
   return {
     commit: hash,

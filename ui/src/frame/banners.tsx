@@ -1,3 +1,4 @@
+import { isFailing } from '../../../src/fleet/answer.js';
 import { errorPlace } from '../../../src/fleet/change-words.js';
 import { clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
 import type { SourceView } from '../../../src/wire/clients.js';
@@ -148,8 +149,7 @@ function SourceBanner({ app }: { readonly app: App }) {
       </Banner>
     );
   }
-  // Without a commit yet a server that cannot read the source is starting.
-  if (source.state === 'failing' || (source.state === 'starting' && source.error != null)) {
+  if (isFailing(source)) {
     const since = source.failing_since === undefined ? null : Date.parse(source.failing_since);
     return (
       <Banner kind="bad" what="The policy source fails." action={action}>
