@@ -61,7 +61,7 @@ export function operations(document: unknown): Operation[] {
       return {
         method: method.toUpperCase(),
         path: path.replace(/\{\w+\}/g, 'x').replace('*', 'x'),
-        open: (declared.security as readonly unknown[]).length === 0,
+        open: isOpen(declared.security as readonly object[]),
         peerType: (peerType ?? 'client') as Operation['peerType'],
         parameters: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name),
         body: content?.['application/json']?.schema,
@@ -69,6 +69,11 @@ export function operations(document: unknown): Operation[] {
       };
     }),
   );
+}
+
+/** Whether a token is not needed, though it may show more. */
+function isOpen(security: readonly object[]): boolean {
+  return security.length === 0 || security.some((one) => Object.keys(one).length === 0);
 }
 
 /** Hostile requests for one route: every field of its body once, and `count` others. The same seed gives the same ones. */
