@@ -1,6 +1,6 @@
 import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
-import { type Caller, type GuardedAudience, isInsider } from './caller.js';
+import { type Caller, type GuardedAudience, type Holders, isInsider, isOneOf } from './caller.js';
 
 /** Most topics, or paths, that the error names. */
 const NAMED_TOPICS = 10;
@@ -13,13 +13,14 @@ const SHOWN_CHARACTERS = 100;
  */
 export function authorize({ access, limited }: GuardedAudience, caller: Caller): void {
   authorizeType(access, caller);
-  if (limited !== 'nothing' || isInsider(caller)) return;
+  if (limited !== 'nothing' || isInsider(access, caller)) return;
   throw notPermitted('the token is limited to topics or paths, and this concerns all of them', 'token_limited');
 }
 
-function authorizeType(access: GuardedAudience['access'], { peerType, claims }: Caller): void {
-  if (access === 'token' || (peerType !== undefined && access.includes(peerType))) return;
-  const { peer_type: claim } = claims;
+function authorizeType(access: Holders, caller: Caller): void {
+  if (access === 'token' || isOneOf(access, caller)) return;
+  const { peerType } = caller;
+  const { peer_type: claim } = caller.claims;
   if (peerType !== undefined) {
     throw notPermitted(`Incorrect 'peer_type' claim: ${peerType}, expected: ${access.join(' or ')}`);
   }

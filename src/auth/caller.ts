@@ -7,10 +7,10 @@ export type PeerType = (typeof PEER_TYPES)[number];
 
 /**
  * Who may call a route while authentication is on (design D36), and what of it callers see who are not told everything. While it is off
- * everyone may call everything, and is told everything. While it is on, whoever has a valid token without limits ({@link isInsider}).
+ * everyone may call everything, and is told everything.
  *
- * `everyone` may call; `strangers`: what all others see, those with a limited token included. `words`: status and codes, no member that is
- * for insiders (`wire/insider.ts`).
+ * `everyone` may call. `strangers`: what they see without a token; `words`: status and codes, no member that is for insiders
+ * (`wire/insider.ts`). `insiders`: whose valid tokens, if they have no limits, get these members, too.
  *
  * `token`: every caller with a valid token may call; peer types: every caller with a valid token of one of them. `limited`: what a token gets
  * that is limited to topics or paths. `own`: what its limits permit, which the handler decides, and no member that is for insiders;
@@ -18,14 +18,16 @@ export type PeerType = (typeof PEER_TYPES)[number];
  */
 export type Audience = OpenAudience | GuardedAudience;
 
-interface OpenAudience {
-  readonly access: 'everyone';
-  readonly strangers: 'all' | 'words';
-}
+type OpenAudience =
+  | { readonly access: 'everyone'; readonly strangers: 'all' }
+  | { readonly access: 'everyone'; readonly strangers: 'words'; readonly insiders: Holders };
+
+/** Valid tokens: any, or those of some types. */
+export type Holders = 'token' | readonly PeerType[];
 
 /** The {@link Audience} of a route that needs a token. */
 export interface GuardedAudience {
-  readonly access: 'token' | readonly PeerType[];
+  readonly access: Holders;
   readonly limited: 'all' | 'own' | 'nothing';
 }
 
@@ -77,10 +79,15 @@ export function limitsOf({ permittedTopics, permittedPaths }: Permitted): Limits
 
 /**
  * Whether the holder of a valid token may know what concerns everybody: texts of failures, which can quote a response from inside of a
- * network, and addresses of internal services.
+ * network, and addresses of internal services. `holders`: who may, without limits.
  */
-export function isInsider(caller: Permitted): boolean {
-  return !limitsOf(caller).isLimited;
+export function isInsider(holders: Holders, caller: Pick<Caller, keyof Permitted | 'peerType'>): boolean {
+  return isOneOf(holders, caller) && !limitsOf(caller).isLimited;
+}
+
+/** Whether the valid token of a caller is one of these. */
+export function isOneOf(holders: Holders, { peerType }: Pick<Caller, 'peerType'>): boolean {
+  return holders === 'token' || (peerType !== undefined && holders.includes(peerType));
 }
 
 /** Whether a caller may publish, and so sees who published and why; with authentication off everyone does. */

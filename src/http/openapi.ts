@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Audience } from '../auth/caller.js';
+import type { Audience, Holders } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
 import type { DeclaredRoute, ResponseDeclaration } from './declared-route.js';
 
@@ -84,11 +84,14 @@ const LIMITED = {
 function audienceText(audience: Audience): string {
   if (audience.access === 'everyone') {
     if (audience.strangers === 'all') return 'Open to everyone.';
-    return 'Open to everyone. With authentication on, only a valid token without limits gets texts of failures, addresses and names.';
+    return `Open to everyone. With authentication on, texts of failures, addresses and names are for ${holdersText(audience.insiders)} without limits.`;
   }
   const { access, limited } = audience;
-  const who = access === 'token' ? 'any valid token' : `a token of peer type ${access.join(' or ')}`;
-  return `With authentication on: ${who}.${LIMITED[limited]}`;
+  return `With authentication on: ${holdersText(access)}.${LIMITED[limited]}`;
+}
+
+function holdersText(holders: Holders): string {
+  return holders === 'token' ? 'any valid token' : `a token of peer type ${holders.join(' or ')}`;
 }
 
 /** The body that `error-handler.ts` sends for an error. */

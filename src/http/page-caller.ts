@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { type Caller, type GuardedAudience, isInsider } from '../auth/caller.js';
+import { type Caller, type GuardedAudience, isInsider, isOneOf } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import { isLoopbackHost } from './host-name.js';
@@ -39,11 +39,11 @@ export function authorizeSession(
   if (isReader && !READING.has(method ?? '')) {
     throw new SyncError('session_not_permitted', 'This session is of a listener token, which reads only.');
   }
-  if (access !== 'token' && (peerType === undefined || !access.includes(peerType))) {
+  if (access !== 'token' && !isOneOf(access, caller)) {
     const text = `This session is of a ${peerType} token; that needs one of kind ${access.join(' or ')}.`;
     throw new SyncError('session_not_permitted', text);
   }
-  if (limited !== 'nothing' || isInsider(caller)) return;
+  if (limited !== 'nothing' || isInsider(access, caller)) return;
   throw new SyncError('session_not_permitted', 'This session is of a token with limits, and that concerns all topics.');
 }
 

@@ -34,7 +34,7 @@ function appWith(authenticator?: Authenticator): ReturnType<typeof createHttpApp
   const app = createHttpApp({ bodyLimitBytes: 1000, ...(authenticator && { authenticator }) }, { log: silentLogger() });
   const about = { method: 'GET', tag: 'T', summary: 'Look' } as const;
   const responses = { 200: { description: 'So it is', schema: answer }, 503: { description: 'Or so', schema: answer } };
-  const words = { access: 'everyone', strangers: 'words' } as const;
+  const words = { access: 'everyone', strangers: 'words', insiders: ['client'] } as const;
   const own = { access: 'token', limited: 'own' } as const;
   addRoute(app, { ...about, ...words, path: '/health', responses }, ({ reply }) => reply.code(503).send(FAILING));
   addRoute(

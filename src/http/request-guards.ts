@@ -136,7 +136,7 @@ export function useAuthHook(app: FastifyInstance, authenticator: Authenticator, 
       );
       if (known === undefined) return;
       request.caller = known;
-      request.isInsider = isInsider(known);
+      request.isInsider = isInsider(audience.insiders, known);
       return;
     }
     const signedIn = sessionOf(request);
@@ -145,7 +145,7 @@ export function useAuthHook(app: FastifyInstance, authenticator: Authenticator, 
     if (!authenticator.enabled) return;
     if (signedIn === undefined) authorize(audience, caller);
     else authorizeSession(audience, caller, request.method);
-    request.isInsider = isInsider(caller);
+    request.isInsider = isInsider(audience.access, caller);
   });
 }
 

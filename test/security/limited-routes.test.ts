@@ -200,12 +200,14 @@ describe('the walk over all routes', () => {
       const problems: string[] = [];
       for (const [route, row] of Object.entries<Row>(table)) {
         for (const [who, caller] of Object.entries(callers)) {
-          if (caller.type !== undefined && caller.isLimited !== true) continue;
+          // Of those without limits a client is the one that may not know everything of a server.
+          const isFree = caller.type !== undefined && caller.isLimited !== true;
+          if (isFree && (name === 'client' || who !== 'client')) continue;
           for (const how of asks[route] ?? [{}]) {
             const { status, text } = await ask(program.url, route, caller, how);
             if (mayCall(row, who, caller) ? status >= 500 && status !== 503 : status !== 401)
               problems.push(`${route} by ${who}: ${status} ${text.slice(0, 300)}`);
-            const isOfTopics = caller.isLimited !== true || !who.endsWith('of paths');
+            const isOfTopics = !isFree && !who.endsWith('of paths');
             if (INNER.test(text) || (isOfTopics && OTHER.test(text)))
               problems.push(`${route} by ${who} shows ${text.slice(0, 1000)}`);
           }
@@ -216,7 +218,7 @@ describe('the walk over all routes', () => {
 
     it(`${name}: what strangers are told has no place for a text`, async () => {
       const { json } = await request(`${programs[name].url}/openapi.json`);
-      const open = Object.entries<Row>(table).filter(([, row]) => row === 'everyone: words');
+      const open = Object.entries<Row>(table).filter(([, row]) => row.startsWith('everyone: words'));
       const found = open.flatMap(([route]) => {
         const [method = '', path = ''] = route.split(' ');
         const responses = field(json, 'paths', path, method.toLowerCase(), 'responses') as object;

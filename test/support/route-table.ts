@@ -1,28 +1,30 @@
 import { decodeJwt } from 'jose';
-import type { PeerType } from '../../src/auth/caller.js';
+import type { Holders, PeerType } from '../../src/auth/caller.js';
 import type { DeclaredRoute } from '../../src/http/declared-route.js';
 import { bearer, MASTER_TOKEN, tokenOf } from './auth.js';
 import { until } from './until.js';
 
 /**
  * Who may call a route with authentication on, and what callers see of it who are not told everything: of a route for everyone what
- * callers without a token see, of any other what a token sees that is limited to topics or paths.
+ * callers without a token see, and which tokens without limits are told everything; of any other what a token sees that is limited to
+ * topics or paths.
  */
 export type Row =
-  | `everyone: ${'all' | 'words'}`
+  | 'everyone: all'
+  | `everyone: words, ${'token' | 'datasource or listener'}: all`
   | 'master: all'
   | `${'token' | 'datasource' | 'listener' | 'datasource or listener'}: ${'all' | 'own' | 'nothing'}`;
 
 /** Every route of a server. */
 export const SERVER_ROUTES: Readonly<Record<string, Row>> = {
   'GET /': 'everyone: all',
-  'GET /healthcheck': 'everyone: words',
-  'GET /ready': 'everyone: words',
+  'GET /healthcheck': 'everyone: words, datasource or listener: all',
+  'GET /ready': 'everyone: words, datasource or listener: all',
   'GET /.well-known/jwks.json': 'everyone: all',
   'GET /policy-data': 'everyone: all',
   'GET /openapi.json': 'everyone: all',
   'GET /docs': 'everyone: all',
-  'POST /webhook': 'everyone: words', // by its secret
+  'POST /webhook': 'everyone: words, datasource or listener: all', // by its secret
   'POST /token': 'master: all',
   'GET /policy': 'token: all',
   'GET /policy/source': 'datasource or listener: own',
@@ -58,10 +60,10 @@ export const SERVER_ROUTES: Readonly<Record<string, Row>> = {
 
 /** Every route of a client. */
 export const CLIENT_ROUTES: Readonly<Record<string, Row>> = {
-  'GET /': 'everyone: words',
-  'GET /healthy': 'everyone: words',
-  'GET /healthcheck': 'everyone: words',
-  'GET /ready': 'everyone: words',
+  'GET /': 'everyone: words, token: all',
+  'GET /healthy': 'everyone: words, token: all',
+  'GET /healthcheck': 'everyone: words, token: all',
+  'GET /ready': 'everyone: words, token: all',
   'GET /live': 'everyone: all',
   'GET /openapi.json': 'everyone: all',
   'GET /docs': 'everyone: all',
@@ -94,9 +96,9 @@ export const CLIENT_ROUTES: Readonly<Record<string, Row>> = {
 /** The row of a route as its declaration has it. */
 export function rowOf({ method, path, ...route }: DeclaredRoute): Row {
   if (`${method} ${path}` === 'POST /token') return 'master: all'; // its declaration cannot say so
-  if (route.access === 'everyone') return `everyone: ${route.strangers}`;
-  const who = route.access === 'token' ? 'token' : [...route.access].sort().join(' or ');
-  return `${who}: ${route.limited}` as Row;
+  const who = (holders: Holders): string => (holders === 'token' ? holders : [...holders].sort().join(' or '));
+  if (route.access !== 'everyone') return `${who(route.access)}: ${route.limited}` as Row;
+  return route.strangers === 'all' ? 'everyone: all' : (`everyone: words, ${who(route.insiders)}: all` as Row);
 }
 
 /** The rows of routes; the files of the two pages count as the page. */

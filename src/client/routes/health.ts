@@ -43,7 +43,7 @@ const UNAVAILABLE: ResponseDeclaration = {
 /** `GET /`, `/healthy`, `/healthcheck`, `/ready` and `/live` (specification "Health states"; opal-protocol P2.6). */
 export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
   const { status, follower } = deps;
-  const declared = { method: 'GET', access: 'everyone', strangers: 'words', tag: 'Health' } as const;
+  const declared = { method: 'GET', access: 'everyone', strangers: 'words', insiders: 'token', tag: 'Health' } as const;
 
   for (const path of ['/', '/healthy', '/healthcheck']) {
     addRoute(

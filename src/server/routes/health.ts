@@ -84,6 +84,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     path: '/healthcheck',
     access: 'everyone',
     strangers: 'words',
+    insiders: ['datasource', 'listener'],
     tag: 'Health',
     summary: 'Whether the server can do its job',
     responses: {

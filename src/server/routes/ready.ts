@@ -52,6 +52,7 @@ export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: 
     path: '/ready',
     access: 'everyone',
     strangers: 'words',
+    insiders: ['datasource', 'listener'],
     tag: 'Health',
     summary: 'Whether callers should be sent here',
     responses: {

@@ -93,7 +93,8 @@ test('where the source is, and why its commit is refused, is for who has the sec
   };
   const told = { status: 'ok', event: 'ping', repo_url: 'https://***@git.example.com/org/repo?***', refused: REFUSED };
   assert.deepEqual(await ask(undefined, {}), { status: 'ok', event: 'ping' });
-  assert.deepEqual(await ask(undefined, { authorization: 'Bearer client' }), told);
+  assert.deepEqual(await ask(undefined, { authorization: 'Bearer client' }), { status: 'ok', event: 'ping' });
+  assert.deepEqual(await ask(undefined, { authorization: 'Bearer listener' }), told);
   assert.deepEqual(await ask(new Secret('secret'), { 'x-gitlab-token': 'secret' }), told);
 });
 

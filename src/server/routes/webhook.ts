@@ -95,7 +95,8 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       method: 'POST',
       path: '/webhook',
       access: 'everyone',
-      strangers: 'words', // git services have no token; the secret authenticates them
+      strangers: 'words',
+      insiders: ['datasource', 'listener'], // git services have no token; the secret authenticates them
       tag: 'Policy',
       summary: 'Webhook of a git service',
       description: 'A push to the followed repository triggers a fetch. Secret and event are read as configured.',
