@@ -71,6 +71,13 @@ test('who has no token, none that counts, or one with limits gets the status and
     assert.deepEqual(await get(app, url, 'free'), [url === '/health' ? 503 : 200, FAILING], url);
 });
 
+test('an answer that has more than others get is kept by nobody in between', async () => {
+  const app = appWith(byName);
+  const caching = async (url: string): Promise<unknown> =>
+    (await app.inject({ url, headers: { authorization: 'Bearer free' } })).headers['cache-control'];
+  assert.deepEqual([await caching('/health'), await caching('/own')], ['no-store', undefined]);
+});
+
 test('with authentication off everybody gets everything', async () => {
   const app = appWith();
   for (const who of [undefined, 'limited'])

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { insiderCut } from '../wire/insider.js';
 import type { ResponseDeclaration } from './declared-route.js';
 
@@ -14,6 +14,8 @@ export function usePartialAnswers(app: FastifyInstance): void {
     const declared = request.routeOptions.config.responses?.[reply.statusCode];
     // What is not declared is an error, and `sendError` knows what it may say.
     if (request.isInsider || declared === undefined) {
+      // The same address has less for others: nothing in between may keep this for them.
+      if (isOpen(request)) reply.header('cache-control', 'no-store');
       done(null, answer);
       return;
     }
@@ -21,6 +23,10 @@ export function usePartialAnswers(app: FastifyInstance): void {
     cuts.set(declared, cut);
     cut.then((known) => done(null, known(answer)), done);
   });
+}
+
+function isOpen({ routeOptions: { config } }: FastifyRequest): boolean {
+  return config.audience?.access === 'everyone' && config.audience.strangers === 'words';
 }
 
 async function cutOf({ schema }: ResponseDeclaration): Promise<Cut> {

@@ -154,7 +154,8 @@ export const ERROR_CODES = {
   },
   policy_not_ready: {
     status: 503,
-    cause: 'The policy source has not been fetched yet, or other server instances are ahead of this one.',
+    cause:
+      'The policy source has not been fetched yet, none of its commits can be served, or other server instances are ahead of this one.',
     remedy: 'Retry after the time in `Retry-After`. If it stays, the server log says why the fetch fails.',
   },
   policy_source_none: {

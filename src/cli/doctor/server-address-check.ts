@@ -77,7 +77,7 @@ async function ask(
   }
   if (status === 'ok') return [okFinding(id, subject, `${place} answers, status ok`), clock];
   const message = `${place} answers, and its status is ${status.slice(0, 40)}`;
-  const remedy = `Run \`policysync doctor server\` on its machine; ${place}/healthcheck has the reason, with a token.`;
+  const remedy = `Run \`policysync doctor server\` on its machine; ${redactUrl(serverAddress(serverUrl, '/healthcheck'))} has the reason, with a token.`;
   return [warningFinding(id, subject, message, remedy), clock];
 }
 
