@@ -1,12 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Decision } from '../client/decisions/decision.js';
 import { failureFields } from '../lib/errors.js';
+import type { RouterWays } from './address.js';
 import {
   DECISION_HEADER,
   type GuardOptions,
   type GuardResponse,
   judge,
-  pathSegments,
+  type RequestFacts,
   type RequestInput,
 } from './guard.js';
 
@@ -33,15 +34,16 @@ export interface FastifyGuardOptions extends GuardOptions<FastifyRequest> {
 
 /**
  * A plugin that asks the policy before the handler of each route runs. What the policy does not allow is answered 403; where there is
- * no decision, 503 with `Retry-After`. It applies to the routes of the instance that registers it and of those below, also to
- * unknown addresses.
+ * no decision, 503 with `Retry-After`; an address that has several readings is 403, too. It applies to the routes of the instance that
+ * registers it and of those below, also to unknown addresses.
  */
 export async function policyGuard(app: FastifyInstance, options: FastifyGuardOptions): Promise<void> {
+  const ways = waysOf(app);
   app.decorateRequest('decision', undefined);
   app.addHook('preHandler', async (request, reply) => {
     const path = pathOf(request, options);
     if (path === undefined) return undefined;
-    const { decision, response, error } = await judge(options, path, request, factsOf(request));
+    const { decision, response, error } = await judge(options, path, request, factsOf(request, ways));
     request.decision = decision;
     if (response === undefined) {
       if (decision !== undefined) reply.header(DECISION_HEADER, decision.id);
@@ -71,6 +73,21 @@ function pathOf({ routeOptions: { config } }: FastifyRequest, options: FastifyGu
   );
 }
 
-function factsOf({ method, url, params, query, routeOptions, is404 }: FastifyRequest): Omit<RequestInput, 'user'> {
-  return { method, path: pathSegments(url), route: is404 ? null : (routeOptions.url ?? null), params, query };
+function factsOf(request: FastifyRequest, ways: RouterWays): RequestFacts {
+  const { method, url, params, query, routeOptions, is404 } = request;
+  const route = is404 ? null : (routeOptions.url ?? null);
+  return { method, route, params, query, address: { mount: '', target: url, route }, ways };
+}
+
+/** As the router of an application is set; options of the router may stand beside the others, or in `routerOptions`. */
+function waysOf({ initialConfig }: FastifyInstance): RouterWays {
+  const { routerOptions = {}, ...outside } = initialConfig;
+  const inside: Pick<typeof outside, 'caseSensitive' | 'ignoreDuplicateSlashes' | 'useSemicolonDelimiter'> =
+    routerOptions;
+  return {
+    ignoresCase: (inside.caseSensitive ?? outside.caseSensitive) === false ? 'all' : 'no',
+    comparesEncoded: false,
+    mergesSlashes: Boolean(inside.ignoreDuplicateSlashes || outside.ignoreDuplicateSlashes),
+    endsAtSemicolon: Boolean(inside.useSemicolonDelimiter || outside.useSemicolonDelimiter),
+  };
 }

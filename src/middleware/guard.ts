@@ -1,11 +1,15 @@
 import type { DecideOptions, Decider, Decision } from '../client/decisions/decision.js';
 import type { SyncError } from '../lib/errors.js';
+import { type RoutedAddress, type RouterWays, readAddress } from './address.js';
 
 /** What the policy learns of a request, unless the application says otherwise. */
 export interface RequestInput {
   /** In upper case. */
   readonly method: string;
-  /** Decoded segments of the URL's path, empty ones left out: `/documents/a%2Fb/` is `["documents", "a/b"]`. */
+  /**
+   * The segments of the path that the router reads, decoded, without scheme, host and a slash at the end: `/documents/Ann%20B/` is
+   * `["documents", "Ann B"]`. Text of the route is spelled as there. An address that has several readings is 403, and no policy is asked.
+   */
   readonly path: readonly string[];
   /** The route that answers, as it is declared: `/documents/:id`; null where that is not known. */
   readonly route: string | null;
@@ -35,12 +39,18 @@ export interface GuardResponse {
   readonly status: 403 | 503;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: {
-    readonly error: 'forbidden' | 'no_decision';
+    readonly error: 'forbidden' | 'ambiguous_address' | 'no_decision';
     readonly message: string;
     /** Why there is no decision: a code of docs/errors.md. */
     readonly code?: string;
     readonly decision_id?: string;
   };
+}
+
+/** What a framework tells of a request. */
+export interface RequestFacts extends Pick<RequestInput, 'method' | 'route' | 'params' | 'query'> {
+  readonly address: RoutedAddress;
+  readonly ways: RouterWays;
 }
 
 /** What a guard found. Without `response` the request passes. */
@@ -65,9 +75,14 @@ export async function judge<R>(
   options: GuardOptions<R>,
   path: string,
   request: R,
-  facts: Omit<RequestInput, 'user'>,
+  { address, ways, ...facts }: RequestFacts,
 ): Promise<Verdict> {
-  const usual: RequestInput = options.user === undefined ? facts : { ...facts, user: await options.user(request) };
+  const reading = readAddress(address, ways);
+  if (reading.ambiguous !== undefined) {
+    return { decision: undefined, response: ambiguous(reading.ambiguous), error: undefined };
+  }
+  const known = { ...facts, path: reading.value };
+  const usual: RequestInput = options.user === undefined ? known : { ...known, user: await options.user(request) };
   const input = options.input === undefined ? usual : await options.input(request, usual);
   let decision: Decision;
   try {
@@ -83,21 +98,6 @@ export async function judge<R>(
   return { decision, response: isAllowed ? undefined : forbidden(decision.id), error: undefined };
 }
 
-/** Decoded segments of a path; a segment that cannot be decoded stays as it is. */
-export function pathSegments(url: string): string[] {
-  const path = url.split(/[?#]/, 1)[0] ?? '';
-  return path
-    .split('/')
-    .filter((segment) => segment !== '')
-    .map((segment) => {
-      try {
-        return decodeURIComponent(segment);
-      } catch {
-        return segment; // no text has such an escape, so that no rule means it
-      }
-    });
-}
-
 /** By its name: the client may come from another copy of this package, whose class is another one. */
 function isNoAnswer(error: unknown): error is SyncError {
   return error instanceof Error && error.name === 'SyncError' && (error as SyncError).code !== 'request_invalid';
@@ -106,6 +106,11 @@ function isNoAnswer(error: unknown): error is SyncError {
 function forbidden(id: string): GuardResponse {
   const message = 'The policy does not allow this request.';
   return { status: 403, headers: headersOf(id), body: { error: 'forbidden', message, decision_id: id } };
+}
+
+function ambiguous(why: string): GuardResponse {
+  const message = `The address of this request can be read in more than one way: ${why}.`;
+  return { status: 403, headers: NO_STORE, body: { error: 'ambiguous_address', message } };
 }
 
 function noDecision(

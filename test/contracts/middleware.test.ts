@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import express, { type Request } from 'express';
 import { fastify } from 'fastify';
-import type { Decider, Decision } from '../../src/client/decisions/decision.js';
+import type { Decider } from '../../src/client/decisions/decision.js';
 import { Decisions } from '../../src/client/decisions/decisions.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { silentLogger } from '../../src/lib/log.js';
@@ -75,11 +75,11 @@ const SITES = {
   },
   express: async (client: Decider, options: Options) => {
     const app = express();
-    const ran = (from: Request & { decision?: Decision }, to: { json(body: unknown): unknown }): void => {
+    const ran = (from: Request, to: express.Response): void => {
       to.json({ ran: from.decision?.id ?? 'open' });
     };
     const guard = (path: string) =>
-      expressGuard<Request & { decision?: Decision }, express.Response>({
+      expressGuard<Request, express.Response>({
         ...optionsOf(client, options),
         path,
         ...(options.respond === true && {
@@ -182,8 +182,19 @@ for (const [name, open] of Object.entries(SITES)) {
       await using at = await site();
       at.state.reply = 'false';
       assert.equal((await at.ask('/no//such/%zz')).status, name === 'fastify' ? 400 : 403);
-      assert.equal((await at.ask('/no//such')).status, 403);
+      assert.equal((await at.ask('/no/such')).status, 403);
       assert.equal(routeOf(at.state.asked.at(-1)), null);
+    });
+
+    it('answers 403 to an address that has several readings, and says which, before the policy is asked', async () => {
+      await using at = await site();
+      const { status, json, headers } = await at.ask('/documents/7%5C..');
+      const message = 'The address of this request can be read in more than one way: it has a segment that is . or ...';
+      assert.deepEqual([status, json], [403, { error: 'ambiguous_address', message }]);
+      assert.deepEqual([headers.get('cache-control'), headers.get('x-decision-id')], ['no-store', null]);
+      assert.deepEqual(at.state.asked, []);
+      await using own = await site({ respond: true });
+      assert.deepEqual((await own.ask('/documents/7%5C..')).json, { instead: 403 });
     });
 
     it('takes input, verdict and response of the application', async () => {

@@ -36,6 +36,7 @@ console.log(JSON.stringify({ guards, decisions: decisions.map(({ allowed, policy
 const TYPES = `import { createClient, type Decision } from 'policysync';
 import { policyGuard as forExpress } from 'policysync/express';
 import { policyGuard as forFastify } from 'policysync/fastify';
+import express, { type Request, type Response, Router } from 'express';
 import { fastify } from 'fastify';
 
 interface Allowed {
@@ -57,14 +58,42 @@ export async function ask(): Promise<string> {
 const app = fastify();
 app.register(forFastify, { client, path: 'app/http', user: (request) => request.headers['x-user'] });
 app.get('/', { config: { policy: false } }, async (request) => request.decision?.id);
-export const handler = forExpress({ client, path: 'app/http', decide: { onUnavailable: 'deny' } });
+
+const site = express();
+// The types of the route stay, whatever the guard is given.
+site.get('/documents/:id', forExpress({ client, path: 'app/http', decide: { onUnavailable: 'deny' } }), (request, response) => {
+  const id: string = request.params.id;
+  const decision: Decision | undefined = request.decision;
+  response.json({ id, decision: decision?.id });
+  // @ts-expect-error the route has no such parameter
+  request.params.other;
+});
+const typed = forExpress<Request, Response>({
+  client,
+  path: 'app/http',
+  user: (request) => request.get('x-user'),
+  respond: ({ status, body }, request, response) => response.status(status).json({ ...body, at: request.ip }),
+});
+site.get('/documents/:id', typed, ({ params }) => void params.id.length);
+site.get('/documents/:id', forExpress<Request<{ id: string }>>({ client, path: 'x', input: ({ params }) => params.id }));
+const router = Router();
+router.post<object, { ok: boolean }, { text: string }>('/', forExpress({ client, path: 'x' }), (request, response) => {
+  response.json({ ok: request.body.text === '' });
+  // @ts-expect-error no such answer
+  response.json({ no: 1 });
+});
+site.use('/t', forExpress({ client, path: 'x', user: ({ headers }) => headers['x-user'], caseSensitive: true }), router);
+// @ts-expect-error numbers are no requests
+forExpress<number>({ client, path: 'x' });
+// @ts-expect-error a path is needed
+forExpress({ client });
 // @ts-expect-error there is no such engine
 createClient({ engine: 'other' });
 // @ts-expect-error there is no such setting
 createClient({ serverURL: 'http://localhost' });
 `;
 
-describe('an application that has the package and Fastify', () => {
+describe('an application that has the package, Fastify and Express', () => {
   let dir: TempDir;
 
   before(async () => {
@@ -72,7 +101,9 @@ describe('an application that has the package and Fastify', () => {
     const modules = join(dir.path, 'node_modules');
     await mkdir(modules);
     await symlink(join(installedPackage().project, 'node_modules', 'policysync'), join(modules, 'policysync'));
-    await symlink(join(repoRoot(), 'node_modules', 'fastify'), join(modules, 'fastify'));
+    for (const name of ['fastify', 'express', '@types']) {
+      await symlink(join(repoRoot(), 'node_modules', name), join(modules, name));
+    }
     await writeFile(join(dir.path, 'package.json'), '{"type":"module"}');
   });
 
@@ -98,7 +129,7 @@ describe('an application that has the package and Fastify', () => {
     });
   });
 
-  it('compiles against their types in a strict project without Express', async () => {
+  it('compiles against their types in a strict project', async () => {
     await writeFile(join(dir.path, 'use.ts'), TYPES);
     const compilerOptions = {
       ...{ strict: true, module: 'nodenext', target: 'es2023', types: ['node'], noEmit: true, skipLibCheck: true },
