@@ -401,9 +401,10 @@ function makeUpdaters(
     return bundle;
   });
   const policy = new PolicyUpdater(
-    { backoff },
+    { backoff, firstWaitMs: settings.firstPolicyWaitMs },
     {
       ...shared,
+      withDocuments: data.withDocuments,
       applier: policyTraces?.applier(applier) ?? applier,
       status,
       fetchBundle: policyTraces?.fetch(fetchBundle) ?? fetchBundle,

@@ -342,6 +342,11 @@ export const CLIENT_SETTINGS = {
         default: ['.'],
       },
     ),
+    firstPolicyWaitMs: secondsSetting(
+      'SYNC_FIRST_POLICY_WAIT',
+      'Longest time that the first policy of a client waits for the documents of its first load, before which nothing is decided. 0: none.',
+      { opal: null, default: 30 },
+    ),
   }),
   ...inGroup('Data', {
     dataUpdaterEnabled: flagSetting('SYNC_DATA_UPDATER_ENABLED', 'Keep the data of the engine up to date.', {

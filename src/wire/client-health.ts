@@ -60,6 +60,12 @@ export const clientHealth = z.object({
     wanted: z.string().nullable().describe('The newest commit that the client has heard of'),
     error: insider(policyError.nullable()).describe('Why the wanted commit is not in'),
     since: z.string().nullable().describe('Since when that fails, or the commit is held'),
+    awaiting_data: z
+      .object({ total: z.number(), paths: insider(z.array(z.string())) })
+      .optional()
+      .describe(
+        'The first policy is here, and becomes active with the documents of the first load: those that are missing, as far as the load was read. The first 100 paths',
+      ),
     missing_directories: insider(z.array(z.string())).describe(
       'Subscribed directories that the commit does not have: they count as empty. The first 50',
     ),

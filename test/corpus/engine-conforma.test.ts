@@ -174,10 +174,11 @@ function followBundles(
 ): AsyncDisposable & { readonly policy: PolicyUpdater; update(): Promise<void> } {
   const stop = new AbortController();
   const policy = new PolicyUpdater(
-    { backoff: { minMs: 5, maxMs: 50 } },
+    { backoff: { minMs: 5, maxMs: 50 }, firstWaitMs: 0 },
     {
       applier: engine.applier,
       exclusive: engine.keeper.exclusive,
+      withDocuments: (step) => step(() => []),
       fetchBundle,
       onApplied: () => undefined,
       status: engine.status,

@@ -272,9 +272,10 @@ describe('the policy of a client of an inline engine, and of one of an external 
     await using ofInline = await startClient({ serverUrl: server.url, env: ENV });
     const clients = [ofExternal, ofEmbedded, ofInline];
     for (const client of clients) {
-      const { json } = await client.tells('the documents wait', (health) => {
+      const { json } = await client.tells('the policy is refused, and the documents wait', (health) => {
         const paths = field(health, 'data', 'awaiting_policy', 'paths');
-        return Array.isArray(paths) && paths.includes('/first/allow') && paths.includes('/first/users');
+        const areHere = Array.isArray(paths) && paths.includes('/first/allow') && paths.includes('/first/users');
+        return areHere && field(health, 'policy', 'last_transaction') !== null;
       });
       assert.match(policyError(json), /first\/f\.rego/);
       assert.equal((await client.ready()).status, 503);

@@ -130,10 +130,11 @@ export async function enginelessFleet(
       },
     );
     const policy = new PolicyUpdater(
-      { backoff },
+      { backoff, firstWaitMs: 0 },
       {
         applier,
         exclusive,
+        withDocuments: data.withDocuments,
         fetchBundle: (base, signal) => api.policy(base, signal),
         onApplied: () => undefined,
         status,

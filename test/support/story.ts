@@ -14,6 +14,8 @@ import { type Notice, StoryServer } from './story-server.js';
 
 /** Attempts that fail are repeated after half of this: see {@link storyClock}. */
 const BACKOFF = { minMs: 1000, maxMs: 1000 };
+/** Longer than stories let pass, but for those of it. */
+const FIRST_WAIT_MS = 60_000;
 const PROBE = { probeIntervalMs: 10_000, probeTimeoutMs: 1000 };
 
 /** What `show` and each step say of the client, as lines. */
@@ -78,9 +80,10 @@ export class Story implements AsyncDisposable {
       { topics: this.#topics, backoff: BACKOFF },
       { applier, exclusive, fetch, fetchConfig: fetchOpal, ...apart, events, log },
     );
+    const onApplied = (): void => data.policyChanged();
     const policy = new PolicyUpdater(
-      { backoff: BACKOFF },
-      { applier, exclusive, fetchBundle, onApplied: () => data.policyChanged(), status, log },
+      { backoff: BACKOFF, firstWaitMs: FIRST_WAIT_MS },
+      { applier, exclusive, withDocuments: data.withDocuments, fetchBundle, onApplied, status, log },
     );
     [this.#applier, this.#status, this.#keeper, this.#data, this.#policy] = [applier, status, keeper, data, policy];
     const back = { onBack: () => [data, policy].forEach((each) => void each.engineBack()) };

@@ -127,6 +127,9 @@ export interface WorldClient extends AsyncDisposable {
   readonly policy: PolicyUpdater;
 }
 
+/** Short: in a world where sources fail, policies become active with their documents, and without. */
+const FIRST_WAIT_MS = 100;
+
 /** Runs the updaters of one client against the world. */
 export function followWorld(world: World, engine: TestEngine, log: Logger = silentLogger()): WorldClient {
   const stop = new AbortController();
@@ -144,8 +147,13 @@ export function followWorld(world: World, engine: TestEngine, log: Logger = sile
     },
   );
   const policy: PolicyUpdater = new PolicyUpdater(
-    { backoff },
-    { ...parts, fetchBundle: world.fetchBundle, onApplied: () => data.policyChanged() },
+    { backoff, firstWaitMs: FIRST_WAIT_MS },
+    {
+      ...parts,
+      withDocuments: data.withDocuments,
+      fetchBundle: world.fetchBundle,
+      onApplied: () => data.policyChanged(),
+    },
   );
   const done = Promise.all([data.run(stop.signal), policy.run(stop.signal)]);
   return {

@@ -69,6 +69,11 @@ describe('a client by its own word', () => {
     assert.equal(lines({ data }).at(-1), 'Waiting   2 documents for the first policy');
   });
 
+  it('whose policy waits for the first documents', () => {
+    const policy = { hash: null, wanted: WANTED, error: null, since: null, awaiting_data: { total: 1, paths: ['/a'] } };
+    assert.equal(lines({ policy })[2], '          waits for the documents of the first load: 1 document missing');
+  });
+
   it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {
     const error = { message: 'rego_parse_error: unexpected eof token', file: 'app/rbac.rego', line: 12 };
     const sick = {

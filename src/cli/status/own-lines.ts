@@ -18,7 +18,7 @@ export const ownHealth = z.object({
   status: z.string(),
   now: time.optional(),
   policy: policy
-    .pick({ hash: true, wanted: true, error: true, missing_directories: true })
+    .pick({ hash: true, wanted: true, error: true, awaiting_data: true, missing_directories: true })
     .extend({ since: time.nullable() }),
   data: data
     .pick({ failing_total: true, unresolved: true, awaiting_policy: true })
@@ -56,6 +56,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
   );
   const shown = named.slice(0, SHOWN_FAILING);
   const more = Math.max(count, failing.length) - shown.length;
+  const { awaiting_data: awaiting } = health.policy;
   const missing = missingText(health.policy.missing_directories);
   const engineText = engine.online
     ? `answers (${printable(`${engine.kind === undefined ? '' : `${engine.kind} `}OPA ${engine.version ?? '?'}`, 40)}${engine.policy_mode === undefined ? '' : `, policy by ${printable(engine.policy_mode, 40)}`}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
@@ -64,6 +65,14 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
   const rows: [string, string][] = [
     ['State', isWell(health) ? 'healthy' : ready ? 'unhealthy' : 'not ready'],
     ['Policy', ownPolicyText(health, nowMs)],
+    ...(awaiting === undefined
+      ? []
+      : [
+          ['', `waits for the documents of the first load: ${counted(awaiting.total, 'document')} missing`] as [
+            string,
+            string,
+          ],
+        ]),
     ...(missing === undefined ? [] : [['', missing] as [string, string]]),
     ['Position', positionText(position)],
     ['Engine', engineText],

@@ -52,6 +52,10 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return [];
   }
 
+  async hasOwnRules(signal: AbortSignal): Promise<boolean> {
+    return (await this.#list(signal)).size > 0;
+  }
+
   async activate(
     policy: PolicySet,
     _roots: readonly DocPath[],

@@ -13,7 +13,7 @@ import {
   colliding,
   isReserved,
 } from './collisions.js';
-import { EngineCopy, NO_POLICY, regionsOf } from './engine-copy.js';
+import { type EngineContent, EngineCopy, NO_POLICY, regionsOf } from './engine-copy.js';
 import { type LayerChange, Step } from './step.js';
 
 /**
@@ -137,11 +137,22 @@ export class Applier extends EngineCopy {
    * Applies a policy with its static documents, and with it every blocked layer that the new policy allows. Documents
    * that collide with the new rules are withheld (policy wins). Throws {@link EngineRefusal} when the policy itself, or
    * its own static data, is refused: then nothing changed.
+   *
+   * The first policy comes with all `documents` that are here, in the order of {@link load}: no rule decides without them.
    */
-  async applyPolicy(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
-    const own = new LayerSet();
-    for (const layer of statics) own.set(layer);
-    await this.#judge(policy, own, signal);
+  async applyPolicy(
+    policy: PolicySet,
+    statics: readonly Layer[],
+    signal: AbortSignal,
+    documents: () => readonly Layer[] = () => [],
+  ): Promise<void> {
+    const own = layerSet(statics);
+    if (this.isEmpty) {
+      await this.#judge(policy, own, layerSet(documents()), signal);
+      await this.load(this.#firstContent(policy, statics, documents()), signal);
+      return;
+    }
+    await this.#judge(policy, own, this.layers, signal);
     const oldStatics = [...this.layers.all()].filter((layer) => layer.rank.era === STATIC_ERA);
     const waiting = [...this.withheld.values()];
     // No policy makes room for what lies where the client has its own documents.
@@ -185,15 +196,39 @@ export class Applier extends EngineCopy {
     }
   }
 
+  /** What an empty engine is given with its first policy: what cannot be there beside it is blocked from the beginning. */
+  #firstContent(policy: PolicySet, statics: readonly Layer[], documents: readonly Layer[]): EngineContent {
+    const { reserved } = this.engine;
+    const all = layerSet([...statics, ...documents]);
+    const blocked = new Map<string, BlockedLayer>();
+    const block = (layer: Layer, reason: string): void => {
+      all.delete(layer.id);
+      blocked.set(layer.id, { layer, reason });
+    };
+    for (const layer of documents) {
+      const refusal = refusalOf(() => assertNotReserved([layer], reserved));
+      if (refusal !== undefined) block(layer, refusal.message);
+    }
+    const places = [...this.engine.roots(policy, []), ...packageRoots(policy)];
+    for (;;) {
+      const refusal = refusalOf(() => this.assertRoom(all, places));
+      if (refusal === undefined) break;
+      const found = colliding(all, refusal, blocked);
+      if (found.length === 0) throw refusal;
+      for (const { layer } of found) block(layer, refusal.message);
+    }
+    const refused = new Map<string, string>();
+    for (const { path, content } of documents) if (content.kind === 'patch') all.compose(path, refused);
+    for (const layer of documents) {
+      const reason = refused.get(layer.id);
+      if (reason !== undefined) block(layer, reason);
+    }
+    return { policy, layers: [...all.all()], blocked: [...blocked.values()] };
+  }
+
   /** True when the engine holds a value without members at or above one of the packages. */
   #isInTheWay(policy: PolicySet): boolean {
-    try {
-      assertRoomFor(this.layers, packageRoots(policy), { policy });
-      return false;
-    } catch (error) {
-      if (!(error instanceof EngineRefusal)) throw error;
-      return true;
-    }
+    return refusalOf(() => assertRoomFor(this.layers, packageRoots(policy), { policy })) !== undefined;
   }
 
   /**
@@ -213,7 +248,7 @@ export class Applier extends EngineCopy {
    * A policy is judged by itself: dynamic documents that stand over its static data must not decide whether it is
    * accepted, or engines would differ by what came first. The engine's own activation does it where there are none.
    */
-  async #judge(policy: PolicySet, alone: LayerSet, signal: AbortSignal): Promise<void> {
+  async #judge(policy: PolicySet, alone: LayerSet, beside: LayerSet, signal: AbortSignal): Promise<void> {
     const places = packageRoots(policy);
     assertNotReserved([...alone.all()], this.engine.reserved);
     assertPackagesNotReserved(policy, this.engine.reserved, this.engine.policyMode === 'bundle');
@@ -221,7 +256,7 @@ export class Applier extends EngineCopy {
     this.assertRoom(alone, places);
     const regions = regionsOf(alone, places);
     const isMasked = regions.some(({ path }) =>
-      this.layers.overlapping(path).some((layer) => layer.rank.era !== STATIC_ERA),
+      beside.overlapping(path).some((layer) => layer.rank.era !== STATIC_ERA),
     );
     if (isMasked) await this.engine.check(policy, regions, signal);
   }
@@ -251,5 +286,21 @@ export class Applier extends EngineCopy {
 
   #begin(change: LayerChange): Step {
     return new Step(this.layers, change, () => this.roots);
+  }
+}
+
+function layerSet(layers: readonly Layer[]): LayerSet {
+  const set = new LayerSet();
+  for (const layer of layers) set.set(layer);
+  return set;
+}
+
+function refusalOf(check: () => void): EngineRefusal | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof EngineRefusal) return error;
+    throw error;
   }
 }

@@ -2,7 +2,7 @@ import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire
 import { isObject, leafOfBody, nodeAt } from '../../wire/json-node.js';
 import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
 import { type PackagePlace, packagePlaces } from '../engine/bundle-archive.js';
-import { type EngineProblem, EngineRefusal, type PolicySet } from '../engine/engine.js';
+import { type EngineProblem, EngineRefusal, type PolicySet, problemText } from '../engine/engine.js';
 import { AUTHZ_PATH, AUTHZ_REASON } from '../engine/opa-authz.js';
 
 /** A layer that the engine refuses as long as policy and the documents around it stay as they are (design D10). */
@@ -78,16 +78,25 @@ export function colliding(
   for (const problem of refusal.problems) {
     const at = problem.conflictPath;
     if (at === undefined) continue;
-    const place =
-      problem.file === undefined ? '' : ` (${problem.file}${problem.row === undefined ? '' : `:${problem.row}`})`;
     // Only the one that wins there: what lies below it may be allowed to stay once it is gone.
     const [layer] = layers
       .overlapping(at)
       .filter((other) => other.rank.era !== STATIC_ERA && !known.has(other.id) && providesValueAt(other, at))
       .sort((a, b) => compareRank(b.rank, a.rank));
-    if (layer !== undefined) found.set(layer.id, { layer, reason: `${docPathText(at)} is defined by a rule${place}` });
+    if (layer !== undefined) found.set(layer.id, { layer, reason: problemReason(problem) });
   }
   return [...found.values()];
+}
+
+/** Why a document is refused, in the same words whichever came first, it or what keeps it out. */
+export function refusalReason({ problems, message }: EngineRefusal): string {
+  return problems.map(problemReason).join('; ') || message;
+}
+
+function problemReason(problem: EngineProblem): string {
+  const { conflictPath: at, file, row } = problem;
+  if (at === undefined || file === undefined) return problemText(problem);
+  return `${docPathText(at)} is defined by a rule (${file}${row === undefined ? '' : `:${row}`})`;
 }
 
 /** Each path once, shorter ones first. */

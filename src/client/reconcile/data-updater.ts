@@ -11,7 +11,7 @@ import type { Applier } from './applier.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { DesiredEntries } from './desired-entries.js';
 import type { EntryTraces } from './entry-traces.js';
-import type { Exclusive } from './entry-writer.js';
+import type { Exclusive, WithDocuments } from './entry-writer.js';
 import { Load } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';
 import {
@@ -223,6 +223,9 @@ export class DataUpdater {
     this.resync();
     return read;
   }
+
+  /** See {@link DesiredEntries.withDocuments}. */
+  readonly withDocuments: WithDocuments = (step) => this.#entries.withDocuments(step);
 
   /** Policy has changed: which entries are withheld may have, too. */
   policyChanged(): void {

@@ -20,7 +20,7 @@ import { type DataEvents, isLoad } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
 import type { EntryTraces } from './entry-traces.js';
-import { EntryWriter, type Exclusive } from './entry-writer.js';
+import { EntryWriter, type Exclusive, type WithDocuments } from './entry-writer.js';
 import type { LogCursor } from './log-cursor.js';
 
 /** What {@link DesiredEntries} works with. */
@@ -315,6 +315,9 @@ export class DesiredEntries {
       if (this.#table.get(entry.id) === undefined) this.#unblock(entry.id);
     }
   }
+
+  /** See {@link EntryWriter.withDocuments}. */
+  readonly withDocuments: WithDocuments = (step) => this.#writer.withDocuments(step);
 
   /** Policy has changed: which entries are withheld may have, too, and the first one is what others wait for. */
   policyChanged(): void {

@@ -96,3 +96,21 @@ test('a document that cannot be written again keeps no other from being written'
   assert.deepEqual([...applier.blocked.keys()], ['/bad@2']);
   assert(applier.isCertain);
 });
+
+test('what an engine has of an earlier life decides until the first policy is in, with its documents', async () => {
+  const calls: string[] = [];
+  const memory = new MemoryEngine('modules', { tell: (call) => calls.push(call), turn: async () => undefined });
+  memory.has('/blocked', '{"eve":1}');
+  const engine = Object.assign(memory, { hasOwnRules: async () => true });
+  const applier = new Applier(engine, { takesPolicy: true });
+  const documents = () => [layer('/blocked', 1, '{"eve":1,"bob":1}')];
+  const broken = policy('b1', { 'a.rego': 'package a\nallow := unknown(1)' }, { s: '1' });
+  await assert.rejects(applier.applyPolicy(broken.set, broken.statics, signal, documents), EngineRefusal);
+  assert.deepEqual(calls.splice(0), ['policy b1', 'remove if empty /a']);
+  assert.deepEqual(JSON.parse(engine.text), { blocked: { eve: 1 } });
+
+  const { set, statics } = policy('c1', { 'a.rego': 'package a\nallow := 1' }, { s: '1' });
+  await applier.applyPolicy(set, statics, signal, documents);
+  assert.equal(calls[0], 'policy c1');
+  assert.deepEqual(JSON.parse(engine.text), { blocked: { eve: 1, bob: 1 }, s: 1 });
+});

@@ -1,10 +1,12 @@
 import { members } from '../../lib/json-text.js';
 import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
-import { isObject, nodeText } from '../../wire/json-node.js';
+import { isObject, membersOf, nodeAt, nodeText } from '../../wire/json-node.js';
+import { regoPackage } from '../../wire/rego-package.js';
 import { type DataOp, diffNodes, type Layer, LayerSet, STATIC_ERA } from '../desired/layers.js';
 import { packageRoots } from '../engine/bundle-archive.js';
-import { EngineRefusal, type PolicyEngine, type PolicySet, problemText, type Region } from '../engine/engine.js';
+import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import { regoOutline } from '../engine/rego-outline.js';
 import {
   assertNotReserved,
   assertPackagesNotReserved,
@@ -12,6 +14,7 @@ import {
   type BlockedLayer,
   colliding,
   OWN_DOCUMENTS,
+  refusalReason,
 } from './collisions.js';
 import { inChunks } from './step.js';
 
@@ -47,6 +50,10 @@ export class EngineCopy {
   protected areRegionsDoubtful = false;
   readonly #use: EngineUse;
   #policy: PolicySet | undefined;
+  /** False while the documents of {@link load} are written, before its policy is active. */
+  #isActive = false;
+  /** Where it is not known yet that no rule comes, while documents are written before their policy. */
+  #undecided: readonly DocPath[] = [];
   /** The server has said that it has no policy source. */
   #isWithoutPolicy = false;
   /** The packages of the policy. */
@@ -65,12 +72,12 @@ export class EngineCopy {
 
   /** The policy that the engine holds. */
   get policy(): PolicySet | undefined {
-    return this.#policy;
+    return this.#isActive ? this.#policy : undefined;
   }
 
   /** False until the first policy is active, or it is known that none will come: no document is written before. */
   get takesDocuments(): boolean {
-    return !this.#use.takesPolicy || this.#isWithoutPolicy || this.#policy !== undefined;
+    return !this.#use.takesPolicy || this.#isWithoutPolicy || this.policy !== undefined;
   }
 
   /** The server has no policy: documents are all that the engine gets. Returns whether they waited for one until now. */
@@ -86,23 +93,26 @@ export class EngineCopy {
   }
 
   /**
-   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
-   * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
+   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Published documents
+   * that it refuses, or that rules keep out, are withheld. Throws {@link EngineRefusal} when it refuses another part: then it, and this,
+   * hold nothing again.
    */
   async load(content: EngineContent, signal: AbortSignal): Promise<void> {
     this.adopt(content);
-    const places = outermost(content.layers.map((layer) => layer.path));
+    this.#isActive = false;
+    this.areRegionsDoubtful = false;
+    const written: DocPath[] = [];
     try {
-      await this.#fill(signal);
+      // What an engine has of an earlier life of this client goes on deciding until the policy takes its place, and then with documents.
+      const decides = await this.engine.hasOwnRules?.(signal);
+      await this.#fill(signal, { isPolicyFirst: decides === true, onWrite: (path) => written.push(path) });
     } catch (error) {
+      const mayDecide = this.#isActive || this.areRegionsDoubtful;
       this.#forget(content);
-      const { policy } = content;
-      // What was written is removed with the next step, or now.
-      this.#doubtful = places.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
-      if (error instanceof EngineRefusal) {
-        if (policy !== undefined) await this.engine.activate(NO_POLICY, [], [], signal);
-        await this.settleDoubts(signal);
-      }
+      // What was written is removed with the next step, or now; the policy that needs it before.
+      this.areRegionsDoubtful = mayDecide;
+      this.#doubtful = written.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
+      if (error instanceof EngineRefusal) await this.settleDoubts(signal);
       throw error;
     }
   }
@@ -133,6 +143,7 @@ export class EngineCopy {
 
   #hold(policy: PolicySet | undefined): void {
     this.#policy = policy;
+    this.#isActive = policy !== undefined;
     this.#packages = policy === undefined ? [] : packageRoots(policy);
   }
 
@@ -142,6 +153,7 @@ export class EngineCopy {
     this.leave(placesLeft(this.roots, this.#packages, this.roots));
     this.#hold(undefined);
     this.roots = [];
+    this.#undecided = [];
     this.areRegionsDoubtful = false;
   }
 
@@ -197,7 +209,10 @@ export class EngineCopy {
 
   /** Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker. */
   async settleDoubts(signal: AbortSignal): Promise<void> {
-    if (this.areRegionsDoubtful && this.#policy !== undefined) await this.activate(this.#policy, this.roots, signal);
+    if (this.areRegionsDoubtful) {
+      if (this.#policy === undefined) await this.reactivate(undefined, [], signal);
+      else await this.activate(this.#policy, this.roots, signal);
+    }
     await this.write([], signal);
   }
 
@@ -212,42 +227,97 @@ export class EngineCopy {
     await this.engine.marker.complete(signal);
   }
 
-  async #fill(signal: AbortSignal): Promise<void> {
+  /**
+   * Documents first: rules that lack what they deny by answer too openly. What rules keep out is not among them, or waits: nothing lies
+   * where a rule may come before it is known that none does. `onWrite` hears of each place before it is written.
+   */
+  async #fill(
+    signal: AbortSignal,
+    { isPolicyFirst = false, onWrite }: { isPolicyFirst?: boolean; onWrite?: (path: DocPath) => void } = {},
+  ): Promise<void> {
+    const policy = this.#policy;
     const places = outermost([...this.layers.all()].map((layer) => layer.path));
-    const ops = places.flatMap((path) =>
-      diffNodes(undefined, this.layers.compose(path), path, this.closed(this.roots)),
-    );
+    this.#undecided = policy === undefined ? [] : isPolicyFirst ? [[]] : this.#whereRulesMayCome(policy);
+    this.areRegionsDoubtful &&= policy !== undefined;
     this.#doubtful = [];
     this.#left = [];
+    const late = new Set(places.filter((place) => !this.#isDecided(place)));
+    const ops = places.flatMap((path) => {
+      const own = this.#opsOf(path);
+      if (own.length > 0) onWrite?.(path);
+      return own;
+    });
     for (const layer of [...this.layers.all()].filter(({ content }) => content.kind === 'delete')) {
       try {
         await this.clear([layer], ops, signal);
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
-        this.#withhold([{ layer, reason: reasonOf(error) }]);
+        this.#withhold([{ layer, reason: refusalReason(error) }]);
       }
     }
-    const refused = new Map<DocPath, EngineRefusal>();
     for (const chunk of inChunks(ops)) {
       try {
         await this.write(chunk, signal);
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
         const own = places.filter((place) => chunk.some((op) => isAtOrBelow(op.path, place)));
-        for (const [place, refusal] of await this.#writeApart(own, signal)) refused.set(place, refusal);
+        // Of a policy of before that an engine has which outlives the client, a rule may be in the way.
+        for (const place of (await this.#writeApart(own, signal, policy === undefined)).keys()) late.add(place);
       }
     }
-    // Documents first: rules that lack what they deny by answer too openly. What lies where a rule comes is withheld, and not here.
-    if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
-    for (const refusal of refused.values()) throw refusal;
+    if (policy !== undefined) await this.#activateAnew(policy, signal);
+    this.#undecided = [];
+    if (late.size === 0) return;
+    if (onWrite !== undefined) for (const place of late) onWrite(place);
+    for (const refusal of (await this.#writeApart([...late], signal)).values()) throw refusal;
+  }
+
+  /**
+   * Where a rule of a policy may come, as far as its texts tell: rather too much than too little. The roots of a bundle are not among
+   * these places, since documents come there with the policy.
+   */
+  #whereRulesMayCome({ modules }: PolicySet): DocPath[] {
+    return [...modules.values()].flatMap((rego): DocPath[] => {
+      const place = regoPackage(rego);
+      if (place === undefined) return [[]]; // anywhere; no engine will take it
+      if (this.engine.policyMode === 'bundle' || this.layers.overlapping(place).length === 0) return [];
+      const { heads, words } = regoOutline(rego);
+      return [...heads.keys(), ...words].map((name) => [...place, name]);
+    });
+  }
+
+  /** Whether nothing of what is to be at a place lies where a rule may come. */
+  #isDecided(place: DocPath): boolean {
+    const near = this.#undecided.filter((other) => pathsOverlap(other, place));
+    if (near.length === 0) return true;
+    const node = this.layers.compose(place);
+    return near.every((other) => {
+      if (isAtOrBelow(place, other)) return false;
+      for (let length = place.length; length < other.length; length++) {
+        const above = nodeAt(node, other.slice(place.length, length));
+        if (above === undefined) return true;
+        // Written whole, or not at all.
+        if (!isObject(above) || membersOf(above).size === 0) return false;
+      }
+      return nodeAt(node, other.slice(place.length)) === undefined;
+    });
   }
 
   async #activateAnew(policy: PolicySet, signal: AbortSignal): Promise<void> {
-    try {
-      await this.activate(policy, this.roots, signal);
-    } catch (error) {
-      if (!(await this.clearStrangers(error, this.layers, signal))) throw error;
-      await this.activate(policy, this.roots, signal);
+    for (let isCleared = false; ; ) {
+      try {
+        await this.activate(policy, this.roots, signal);
+        return;
+      } catch (error) {
+        if (!(error instanceof EngineRefusal)) throw error;
+        const found = colliding(this.layers, error, this.withheld);
+        if (found.length > 0) {
+          this.#withhold(found);
+          this.doubt(found.map(({ layer }) => layer.path));
+          await this.write([], signal);
+        } else if (isCleared || !(await this.clearStrangers(error, this.layers, signal))) throw error;
+        else isCleared = true;
+      }
     }
   }
 
@@ -270,9 +340,13 @@ export class EngineCopy {
 
   /**
    * Writes places one by one, so that what the engine refuses at one keeps no other from being written: published documents there
-   * are withheld. Returns the refusals of documents of the policy, which cannot be.
+   * are withheld where that is final. Returns the other refusals.
    */
-  async #writeApart(places: readonly DocPath[], signal: AbortSignal): Promise<ReadonlyMap<DocPath, EngineRefusal>> {
+  async #writeApart(
+    places: readonly DocPath[],
+    signal: AbortSignal,
+    isFinal = true,
+  ): Promise<ReadonlyMap<DocPath, EngineRefusal>> {
     const refused = new Map<DocPath, EngineRefusal>();
     for (const path of places) {
       for (let isDone = false; !isDone; ) {
@@ -285,7 +359,7 @@ export class EngineCopy {
             this.doubt(places);
             throw error;
           }
-          isDone = !this.#setAside(path, error);
+          isDone = !isFinal || !this.#setAside(path, error);
           if (isDone) refused.set(path, error);
         }
       }
@@ -298,7 +372,7 @@ export class EngineCopy {
   #setAside(place: DocPath, error: EngineRefusal): boolean {
     const named = colliding(this.layers, error, this.withheld).filter(({ layer }) => pathsOverlap(layer.path, place));
     const all = this.layers.overlapping(place).filter(({ rank }) => rank.era !== STATIC_ERA);
-    const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason: reasonOf(error) }));
+    const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason: refusalReason(error) }));
     this.#withhold(found);
     return found.length > 0;
   }
@@ -350,7 +424,7 @@ export class EngineCopy {
   }
 
   protected async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
-    if (!this.takesDocuments && wanted.some(({ op }) => op === 'put')) {
+    if (!this.takesDocuments && this.#policy === undefined && wanted.some(({ op }) => op === 'put')) {
       throw new Error('a document was to be written before the first policy');
     }
     const again = this.#doubtful.filter((path) => !wanted.some((op) => isAtOrBelow(path, op.path)));
@@ -409,15 +483,19 @@ export class EngineCopy {
   }
 
   #rewriteOps(path: DocPath): DataOp[] {
-    const node = this.layers.compose(path);
-    const closed = this.closed(this.roots);
-    if (node === undefined) return closed.some((other) => pathsOverlap(other, path)) ? [] : [{ op: 'remove', path }];
-    return diffNodes(undefined, node, path, closed);
+    const isClosed = (): boolean => this.closed(this.roots).some((other) => pathsOverlap(other, path));
+    if (this.layers.compose(path) === undefined) return isClosed() ? [] : [{ op: 'remove', path }];
+    return this.#opsOf(path);
   }
 
-  /** Where nothing is written as a document: the roots of the bundle, and what the client keeps for itself. */
+  /** What writes everything that is to be at a path. */
+  #opsOf(path: DocPath): DataOp[] {
+    return diffNodes(undefined, this.layers.compose(path), path, this.closed(this.roots));
+  }
+
+  /** Where nothing is written as a document: the roots of the bundle, what the client keeps for itself, and where a rule may come. */
   protected closed(roots: readonly DocPath[]): readonly DocPath[] {
-    return [...roots, ...this.engine.occupied];
+    return [...roots, ...this.engine.occupied, ...this.#undecided];
   }
 
   /** Throws a refusal where a value without members is at or above a root, or where the client's own documents belong. */
@@ -450,10 +528,6 @@ export class EngineCopy {
 function without(places: readonly DocPath[], others: readonly DocPath[]): DocPath[] {
   const known = new Set(others.map((path) => JSON.stringify(path)));
   return places.filter((path) => !known.has(JSON.stringify(path)));
-}
-
-function reasonOf({ problems, message }: EngineRefusal): string {
-  return problems.map(problemText).join('; ') || message;
 }
 
 /** Where something may be left of roots that the engine has erased, and of packages that were in none of its `roots`. */

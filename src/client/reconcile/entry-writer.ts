@@ -8,8 +8,9 @@ import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import type { EntryEvent, ReadyState } from '../desired/entry-state.js';
 import { type Entries, entryReplaces, type KnownEntry } from '../desired/entry-table.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
-import { EngineRefusal, problemText } from '../engine/engine.js';
+import { EngineRefusal } from '../engine/engine.js';
 import type { Applier } from './applier.js';
+import { refusalReason } from './collisions.js';
 import type { EntryTraces } from './entry-traces.js';
 
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
@@ -25,6 +26,9 @@ const GATHER_MS = 50;
 
 /** Runs one engine step at a time, after the engine has our state. */
 export type Exclusive = <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+
+/** See {@link EntryWriter.withDocuments}. */
+export type WithDocuments = (step: (documents: () => readonly Layer[]) => Promise<void>) => Promise<void>;
 
 /** What {@link EntryWriter} works with. */
 export interface EntryWriterDeps {
@@ -101,6 +105,44 @@ export class EntryWriter {
     }
   }
 
+  /**
+   * Runs a step that gives the engine its first policy together with what has arrived, which the step may ask for again and again. Where
+   * nothing waits for the policy there is nothing to ask for.
+   */
+  readonly withDocuments: WithDocuments = async (step) => {
+    const { applier } = this.#deps;
+    if (applier.takesDocuments) return await step(() => []);
+    const bodies = new Set<Body>();
+    let writes: readonly Write[] = [];
+    const documents = (): readonly Layer[] => {
+      writes = this.#writesOf([...this.#writable()]);
+      for (const body of writes.flatMap(({ of }) => of.body ?? [])) {
+        bodies.add(body);
+        this.#writing.add(body);
+      }
+      return writes.map(({ layer }) => layer);
+    };
+    let kept: ReadonlySet<Body> = new Set();
+    try {
+      await this.#applied([...this.#writable()], () => step(documents));
+      kept = new Set(
+        [...applier.layers.all(), ...[...applier.blocked.values()].map(({ layer }) => layer)].flatMap(bodyOf),
+      );
+      for (const { entry, of, layer } of writes) {
+        const keepsBody = isKept(of, kept);
+        const withheld = applier.blocked.get(layer.id);
+        if (applier.layers.get(layer.id) === layer) this.#settle(entry, { kind: 'written', of, keepsBody });
+        else if (withheld?.layer === layer)
+          this.#refused(entry, { kind: 'refused', of, error: withheld.reason, keepsBody });
+      }
+    } finally {
+      for (const body of bodies) {
+        this.#writing.delete(body);
+        if (this.#discarded.delete(body) && !kept.has(body)) await body.dispose();
+      }
+    }
+  };
+
   /** Writes what has arrived, in batches. A refused batch is halved until the refused entry is alone. */
   async #writeReady(stop: AbortSignal): Promise<void> {
     // Before the first policy it is not known where rules come: see `recheck`.
@@ -133,21 +175,25 @@ export class EntryWriter {
   }
 
   #nextBatch(): KnownEntry[] {
-    for (const entry of this.#ready) if (entry.state.kind !== 'ready') this.#ready.delete(entry);
-    for (const entry of this.#troubled) if (!this.#ready.has(entry)) this.#troubled.delete(entry);
-    const isTroubled = (entry: KnownEntry): number => Number(this.#troubled.has(entry));
-    const ordered = [...this.#ready].sort((a, b) => isTroubled(a) - isTroubled(b) || compareRank(a.rank, b.rank));
     const batch: KnownEntry[] = [];
     let bytes = 0;
-    for (const entry of ordered) {
-      if (entry.state.kind !== 'ready' || this.#waits(entry)) continue;
-      const size = entry.state.body?.sizeBytes ?? 0;
+    for (const entry of this.#writable()) {
+      const size = (entry.state.kind === 'ready' ? entry.state.body?.sizeBytes : 0) ?? 0;
       const isFull = batch.length >= BATCH_LAYERS || bytes + size > BATCH_BYTES;
       if (batch.length > 0 && (isFull || this.#troubled.has(entry))) break;
       batch.push(entry);
       bytes += size;
     }
     return batch;
+  }
+
+  /** What is ready and waits for nothing else, in the order in which it is written. */
+  *#writable(): Generator<KnownEntry> {
+    for (const entry of this.#ready) if (entry.state.kind !== 'ready') this.#ready.delete(entry);
+    for (const entry of this.#troubled) if (!this.#ready.has(entry)) this.#troubled.delete(entry);
+    const isTroubled = (entry: KnownEntry): number => Number(this.#troubled.has(entry));
+    const ordered = [...this.#ready].sort((a, b) => isTroubled(a) - isTroubled(b) || compareRank(a.rank, b.rank));
+    for (const entry of ordered) if (!this.#waits(entry)) yield entry;
   }
 
   /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design D7). */
@@ -177,7 +223,8 @@ export class EntryWriter {
       const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
       let dropped: readonly Layer[];
       try {
-        dropped = await this.#applied(writes, () => applier.applyLayers({ set: layers, drop: [] }, signal));
+        const entries = writes.map(({ entry }) => entry);
+        dropped = await this.#applied(entries, () => applier.applyLayers({ set: layers, drop: [] }, signal));
       } catch (error) {
         const refusal = asRefusal(error);
         if (refusal === undefined) throw error;
@@ -199,13 +246,8 @@ export class EntryWriter {
     }
   }
 
-  #applied<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
-    const { traces } = this.#deps;
-    if (traces === undefined) return work();
-    return traces.apply(
-      writes.map(({ entry }) => entry),
-      work,
-    );
+  #applied<T>(entries: readonly KnownEntry[], work: () => Promise<T>): Promise<T> {
+    return this.#deps.traces?.apply(entries, work) ?? work();
   }
 
   #writesOf(batch: readonly KnownEntry[]): Write[] {
@@ -243,7 +285,7 @@ export class EntryWriter {
     if (entry.state !== of) return;
     const { applier } = this.#deps;
     const before = bodyOf(applier.blocked.get(layer.id)?.layer);
-    const reason = refusalText(error);
+    const reason = refusalReason(error);
     await this.#release(await applier.withhold(layer, reason, signal));
     for (const body of bodyOf(layer)) kept.add(body);
     for (const body of before) if (!kept.has(body)) await body.dispose();
@@ -276,7 +318,7 @@ export class EntryWriter {
         await this.#release(await applier.applyLayers({ set: [layer], drop: [] }, signal));
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
-        await this.#release(await applier.withhold(layer, refusalText(error), signal));
+        await this.#release(await applier.withhold(layer, refusalReason(error), signal));
         continue;
       }
       apply(entry, { kind: 'admitted' });
@@ -331,8 +373,4 @@ function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
 function asRefusal(error: unknown): EngineRefusal | undefined {
   if (error instanceof EngineRefusal) return error;
   return error instanceof SyncError && !error.retryable ? new EngineRefusal(error.message, []) : undefined;
-}
-
-function refusalText({ problems, message }: EngineRefusal): string {
-  return problems.length > 0 ? problems.map(problemText).join('; ') : message;
 }

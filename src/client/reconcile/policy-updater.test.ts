@@ -35,10 +35,11 @@ function running(engine: Partial<PolicyEngine>) {
     asked: [] as (string | undefined)[],
   };
   const updater = new PolicyUpdater(
-    { backoff: { minMs: 1, maxMs: 2 } },
+    { backoff: { minMs: 1, maxMs: 2 }, firstWaitMs: 0 },
     {
       applier,
       exclusive: (step) => step(stop.signal),
+      withDocuments: (step) => step(() => []),
       fetchBundle: async (base) => {
         server.asked.push(base);
         server.screen(base);

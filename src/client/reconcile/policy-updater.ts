@@ -1,23 +1,36 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BackoffOptions } from '../../lib/async.js';
-import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import { type BackoffOptions, Wakeup } from '../../lib/async.js';
+import { type ErrorCode, errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
+import { docPathText } from '../../wire/doc-path.js';
 import type { Layer } from '../desired/layers.js';
 import { changedFiles, mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { PolicyProblem } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
+import type { WithDocuments } from './entry-writer.js';
 
 /** Logged when others have added, changed or removed modules in the engine. */
 const STRAYS_FOUND = 'modules in the engine were not those of the policy: restored';
 
+/** Logged when the first policy has waited for its documents as long as it may. */
+const FIRST_WITHOUT =
+  'the first policy becomes active without all documents of the first load: the client is not ready; see SYNC_FIRST_POLICY_WAIT';
+
 /** Problems of a refusal that are named. */
 const SHOWN_PROBLEMS = 5;
-/** How many missing directories a line of the log names. */
+/** How many missing directories, or documents, a line of the log names. */
 const NAMED_MISSING = 20;
+
+/** Options of {@link PolicyUpdater}. */
+export interface PolicyUpdaterOptions {
+  readonly backoff: BackoffOptions;
+  /** Longest time that the first policy waits for the documents of the first load. */
+  readonly firstWaitMs: number;
+}
 
 /** What the policy updater works with. */
 export interface PolicyUpdaterDeps {
@@ -25,6 +38,8 @@ export interface PolicyUpdaterDeps {
   readonly exclusive: <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   /** Asks the server for the bundle; without a base for the complete one. */
   readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
+  /** Runs a step with the documents that have arrived, which the first policy brings with it. */
+  readonly withDocuments: WithDocuments;
   /** Called after each policy that was applied, and with `''` where none will come: withheld documents may have changed. */
   readonly onApplied: (hash: string) => void;
   readonly status: Status;
@@ -37,7 +52,12 @@ export interface PolicyUpdaterDeps {
  */
 export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
+  readonly #firstWaitMs: number;
   readonly #loop: RetryLoop;
+  readonly #statusChanged = new Wakeup();
+  /** When the first policy waits no longer for documents. */
+  #firstDeadline: number | undefined;
+  #isWaiting = false;
   #held: PolicyContent | undefined;
   #refused: { hash: string; reason: string; place: PolicyProblem } | undefined;
   /** Subscribed directories that the last bundle says its commit does not have. */
@@ -52,12 +72,14 @@ export class PolicyUpdater {
   /** The complete bundle is taken only if the server says that its commit may follow the one that is held. */
   #isChecked = false;
 
-  constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
+  constructor({ backoff, firstWaitMs }: PolicyUpdaterOptions, deps: PolicyUpdaterDeps) {
     this.#deps = deps;
-    this.#loop = new RetryLoop('updating policy', options.backoff, deps.log, async (signal) => {
+    this.#firstWaitMs = firstWaitMs;
+    this.#loop = new RetryLoop('updating policy', backoff, deps.log, async (signal) => {
       await this.#update(signal);
       if (this.#isUntidy) await this.#tidy();
     });
+    deps.status.watch(() => this.#statusChanged.set());
   }
 
   /** Commit hash that the engine holds; undefined where it has none, or one that is not known. */
@@ -109,6 +131,11 @@ export class PolicyUpdater {
   #tryAgain(): void {
     this.#refused = undefined;
     this.requestComplete();
+  }
+
+  /** The first policy is here, and waits for documents of the first load. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** True when nothing is under way: the engine holds the last bundle, or refused it. */
@@ -178,12 +205,16 @@ export class PolicyUpdater {
       }
       const { modules, hash } = content;
       const statics: Layer[] = staticLayers(content);
-      await this.#deps.exclusive((step) => this.#deps.applier.applyPolicy({ hash, modules }, statics, step));
+      await this.#awaitDocuments(hash, signal);
+      const { applier, exclusive, withDocuments } = this.#deps;
+      await exclusive((step) =>
+        withDocuments((documents) => applier.applyPolicy({ hash, modules }, statics, step, documents)),
+      );
     } catch (error) {
       if (signal.aborted) throw error;
       const id = content?.hash ?? this.#held?.hash ?? '';
-      const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
-      if (isWithoutSource(error) && this.#deps.applier.expectNoPolicy()) this.#deps.onApplied('');
+      const refused = error instanceof EngineRefusal || hasCode(error, 'engine_refused');
+      if (hasCode(error, 'policy_source_none') && this.#deps.applier.expectNoPolicy()) this.#deps.onApplied('');
       // A server that is away or starts knows no newer policy: the one in the engine stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
@@ -225,6 +256,30 @@ export class PolicyUpdater {
     );
     this.#isUntidy ||= this.#deps.applier.mayHaveStrays.afterCommit;
     this.#deps.onApplied(content.hash);
+  }
+
+  /**
+   * Until the first policy is active nothing is decided: it comes with the documents of the first load, so that no rule decides without
+   * them. A source that is down does not keep it out for ever; the client is not ready then.
+   */
+  async #awaitDocuments(hash: string, signal: AbortSignal): Promise<void> {
+    const { applier, status, log } = this.#deps;
+    if (applier.takesDocuments) return;
+    this.#firstDeadline ??= performance.now() + this.#firstWaitMs;
+    this.#isWaiting = true;
+    try {
+      while (!status.documentsAreHere) {
+        const leftMs = this.#firstDeadline - performance.now();
+        if (leftMs <= 0) {
+          const missing = status.missingDocuments.slice(0, NAMED_MISSING).map(({ path }) => docPathText(path));
+          log.warn({ hash, waited_ms: this.#firstWaitMs, missing }, FIRST_WITHOUT);
+          return;
+        }
+        await this.#statusChanged.wait(signal, leftMs);
+      }
+    } finally {
+      this.#isWaiting = false;
+    }
   }
 
   /** The engine holds what the server has. After a failure, or another commit that was refused, that is news: all is well again. */
@@ -352,8 +407,8 @@ const AWAY: ReadonlySet<string> = new Set([
   ...['server_unreachable', 'tls_failed', 'policy_not_ready', 'policy_source_none'],
 ]);
 
-function isWithoutSource(error: unknown): boolean {
-  return error instanceof SyncError && error.code === 'policy_source_none';
+function hasCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof SyncError && error.code === code;
 }
 
 function isServerAway(error: unknown): boolean {

@@ -10,7 +10,7 @@ import { type HealthRoutesDeps, healthRoutes } from './health.js';
 function appOf(status: Status, drain = new Drain()): ReturnType<typeof createHttpApp> {
   const deps: HealthRoutesDeps = {
     status,
-    policy: { hash: 'c1' },
+    policy: { isWaiting: false, hash: 'c1' },
     data: { logPosition: undefined, orphans: [], awaitingPolicy: [] },
     drift: { state: { checkedMs: 0, documents: 1, repaired: 0, error: undefined } },
     follower: { server: { connected: true, error: undefined, code: undefined, connections: 1, sinceMs: 0 } },

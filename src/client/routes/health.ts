@@ -5,6 +5,7 @@ import type { ResponseDeclaration } from '../../http/declared-route.js';
 import { addRoute } from '../../http/route.js';
 import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 import type { DriftCheck } from '../drift/drift-check.js';
 import type { RunningEngine } from '../engine/running-engine.js';
 import type { Follower } from '../follower.js';
@@ -19,7 +20,7 @@ import type { TransactionResult } from '../status/transactions.js';
 /** The parts that the health routes read. */
 export interface HealthRoutesDeps {
   readonly status: Status;
-  readonly policy: Pick<PolicyUpdater, 'hash'>;
+  readonly policy: Pick<PolicyUpdater, 'hash' | 'isWaiting'>;
   readonly data: Pick<DataUpdater, 'logPosition' | 'orphans' | 'awaitingPolicy'>;
   /** Undefined where it is off. */
   readonly drift: Pick<DriftCheck, 'state'> | undefined;
@@ -124,6 +125,7 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
       wanted,
       error: policyError,
       since: timeOrNull(since),
+      ...(policy.isWaiting && { awaiting_data: listed(status.missingDocuments) }),
       ...(missing !== undefined && { missing_directories: missing }),
       last_transaction: lastOf(status.transactions.policy.last),
     },
@@ -144,21 +146,27 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
 
 function dataOf({ status, data, drift }: HealthRoutesDeps): ClientHealth['data'] {
   const { logPosition: position, awaitingPolicy: awaiting } = data;
-  const pathsOf = (entries: typeof awaiting): string[] => entries.map(({ path }) => docPathText(path));
   const { checkedMs, documents = 0, repaired = 0, error = null } = drift?.state ?? {};
   return {
     last_transaction: lastOf(status.transactions.data.last),
     failing: status.failures.map(({ since, ...failure }) => ({ ...failure, since: timeOf(since) })),
     failing_total: status.failing.size,
-    ...(awaiting.length > 0 && {
-      awaiting_policy: { total: awaiting.length, paths: pathsOf(awaiting.slice(0, SHOWN_AWAITING)) },
-    }),
+    ...(awaiting.length > 0 && { awaiting_policy: listed(awaiting) }),
     orphaned: pathsOf(data.orphans.slice(0, SHOWN_ORPHANS)),
     epoch: position?.epoch ?? null,
     applied_through: position?.applied_through ?? null,
     unresolved: position?.unresolved.length ?? 0,
     drift: drift === undefined ? null : { checked_at: timeOrNull(checkedMs), documents, repaired, error },
   };
+}
+
+/** How many there are, and the paths of the first. */
+function listed(entries: readonly KnownEntry[]): { total: number; paths: string[] } {
+  return { total: entries.length, paths: pathsOf(entries.slice(0, SHOWN_AWAITING)) };
+}
+
+function pathsOf(entries: readonly KnownEntry[]): string[] {
+  return entries.map(({ path }) => docPathText(path));
 }
 
 function engineOf({ status, engine }: HealthRoutesDeps): ClientHealth['engine'] {

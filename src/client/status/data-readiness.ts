@@ -13,6 +13,8 @@ export class DataReadiness {
   readonly #named = new Set<string>();
   /** Those of them that are under way. */
   readonly #open = new Set<string>();
+  /** Those of these whose content is not here, by id. */
+  readonly #missing = new Map<string, KnownEntry>();
   /** The highest place of an update that succeeded. */
   #succeeded = 0;
   #isRead = false;
@@ -23,6 +25,16 @@ export class DataReadiness {
   /** Once true it stays true. */
   get isReady(): boolean {
     return this.#isReady;
+  }
+
+  /** All that the first load names has arrived, as far as it is still desired; the engine may not have it yet. */
+  get isHere(): boolean {
+    return this.#isReady || (this.#isRead && this.#missing.size === 0);
+  }
+
+  /** What the first load names, as far as it was read, and has not arrived. */
+  get missing(): readonly KnownEntry[] {
+    return [...this.#missing.values()];
   }
 
   /** The engine was given what a ready client had. */
@@ -57,6 +69,7 @@ export class DataReadiness {
         break;
       case 'forgotten':
         this.#open.delete(event.entry.id);
+        this.#missing.delete(event.entry.id);
     }
     if ((this.#isRead && this.#open.size === 0) || this.#isLater) this.#ready();
   }
@@ -65,14 +78,18 @@ export class DataReadiness {
     return this.#head !== undefined && this.#succeeded > this.#head;
   }
 
-  #follow({ id, state: { kind } }: KnownEntry): void {
-    if (kind === 'fetching' || kind === 'ready') this.#open.add(id);
-    else this.#open.delete(id);
+  #follow(entry: KnownEntry): void {
+    const { kind } = entry.state;
+    if (kind === 'fetching' || kind === 'ready') this.#open.add(entry.id);
+    else this.#open.delete(entry.id);
+    if (kind === 'fetching') this.#missing.set(entry.id, entry);
+    else this.#missing.delete(entry.id);
   }
 
   #ready(): void {
     this.#isReady = true;
     this.#named.clear();
     this.#open.clear();
+    this.#missing.clear();
   }
 }

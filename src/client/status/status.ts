@@ -85,6 +85,16 @@ export class Status {
     return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#data.isReady);
   }
 
+  /** All documents of the first load have arrived, or the client takes none; the engine may not have them yet. */
+  get documentsAreHere(): boolean {
+    return !this.#dataEnabled || this.#data.isHere;
+  }
+
+  /** Documents of the first load that have not arrived, as far as it was read. */
+  get missingDocuments(): readonly KnownEntry[] {
+    return this.#data.missing;
+  }
+
   /** Ready, the latest policy and the last data update are in, no entry fails, and the engine answers. */
   get healthy(): boolean {
     const { policy, data } = this.#histories;
