@@ -3,6 +3,7 @@ import { failureFields, SyncError } from '../lib/errors.js';
 import { elements, members } from '../lib/json-text.js';
 import type { Logger } from '../lib/log.js';
 import { outermost } from '../lib/path-tree.js';
+import { Places } from '../lib/places.js';
 import type { DocPath } from '../wire/doc-path.js';
 import { dataRef } from '../wire/rego-ref.js';
 import { CompileLoop } from './compile-loop.js';
@@ -12,7 +13,6 @@ import { FreeQueries } from './free-queries.js';
 import { GoKeeper, type GoKeeperOptions, type GoState } from './go-keeper.js';
 import { leaveNumberKeys } from './number-keys.js';
 import type { Replica, StartEvaluator } from './replica.js';
-import { RulePlaces } from './rule-places.js';
 import { Serving } from './serving.js';
 import type { TimedGo } from './timed-go.js';
 import {
@@ -98,7 +98,7 @@ export class EmbeddedOpa implements DecisionSource {
   #policy: EmbeddedPolicy | undefined;
   /** Subtrees that came with the policy. */
   #roots: readonly DocPath[] = [];
-  #rules = new RulePlaces();
+  #rules = new Places();
   readonly #decisions = { compiled: 0, go: 0, failed: 0 };
 
   constructor(options: EmbeddedOpaOptions, deps: EmbeddedOpaDeps) {
@@ -338,8 +338,8 @@ export class EmbeddedOpa implements DecisionSource {
     go: TimedGo,
     { rulePaths }: PolicyFacts,
     mayCompile: boolean,
-  ): Promise<{ readonly rules: RulePlaces; readonly set: CompiledSet }> {
-    const rules = new RulePlaces(rulePaths);
+  ): Promise<{ readonly rules: Places; readonly set: CompiledSet }> {
+    const rules = new Places(rulePaths);
     const paths = mayCompile ? this.#table.toCompile(rules) : [];
     if (paths.length === 0) return { rules, set: NOTHING_COMPILED };
     try {

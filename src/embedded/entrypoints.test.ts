@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Places } from '../lib/places.js';
 import { EntrypointTable, entrypointName } from './entrypoints.js';
-import { RulePlaces } from './rule-places.js';
 
-const RULES = new RulePlaces([
+const RULES = new Places([
   ['app', 'a'],
   ['app', 'b'],
   ['app', 'c'],
@@ -71,7 +71,7 @@ test('another policy opens everything again, and its paths are known before it i
   made.use('other/x');
   compile(made, () => false);
   assert.deepEqual(made.toCompile(), []);
-  const next = new RulePlaces([['other', 'x']]);
+  const next = new Places([['other', 'x']]);
   assert.deepEqual(made.toCompile(next), ['other/x']);
   made.newPolicy(next);
   assert.deepEqual(made.state('other/x'), { kind: 'wanted' });

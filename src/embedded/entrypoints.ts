@@ -1,4 +1,4 @@
-import { RulePlaces } from './rule-places.js';
+import { Places } from '../lib/places.js';
 import type { CompiledSet } from './types.js';
 
 /** What is known of a path that was asked for. `wanted`: it is compiled soon; `go`: Go answers it, until the policy changes. */
@@ -31,7 +31,7 @@ export class EntrypointTable {
   readonly #max: number;
   readonly #fixed: ReadonlySet<string>;
   readonly #entries = new Map<string, Entry>();
-  #rules = new RulePlaces();
+  #rules = new Places();
   #clock = 0;
 
   /** `fixed`: those of the settings; `known`: those of the last run, the least recently used first. */
@@ -53,13 +53,13 @@ export class EntrypointTable {
   }
 
   /** Another policy is active: all is open again. */
-  newPolicy(rules: RulePlaces): void {
+  newPolicy(rules: Places): void {
     this.#rules = rules;
     for (const [path, entry] of this.#entries) entry.state = initialState(path, this.#rules);
   }
 
   /** The paths to compile together, the latest first: those in use that a policy with these rules has. */
-  toCompile(rules: RulePlaces = this.#rules): string[] {
+  toCompile(rules: Places = this.#rules): string[] {
     return [...this.#entries]
       .filter(([path, { state }]) =>
         rules === this.#rules ? state.kind !== 'go' : initialState(path, rules) === WANTED,
@@ -129,7 +129,7 @@ export class EntrypointTable {
   }
 }
 
-function initialState(path: string, rules: RulePlaces): EntrypointState {
+function initialState(path: string, rules: Places): EntrypointState {
   return rules.overlap(path.split('/')) ? WANTED : NO_RULE;
 }
 

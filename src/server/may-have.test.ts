@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { NaiveClient } from '../../test/support/naive-client.js';
 import { assertSameDocuments } from '../../test/support/same-documents.js';
 import { JsonText } from '../lib/json-text.js';
+import { Places } from '../lib/places.js';
 import { type DataSourceEntry, dataSourceEntry } from '../wire/data.js';
 import { parseDocPath, parsePointer } from '../wire/doc-path.js';
 import { asOwn, leafOf, type Node, nodeAt, nodeText, withValue } from '../wire/json-node.js';
@@ -61,7 +62,7 @@ test('property: an OPAL client that is told each update holds what a new one hol
     fc.property(fc.array(fc.array(anyEntry, { minLength: 1, maxLength: 3 }), { maxLength: 12 }), (lists) => {
       const [state, engine] = [new FoldedState(), new OpalEngine()];
       const updateLog = { mayHave: (at: readonly string[]) => state.fold.mayHave(at) };
-      const mayHave = mayHaveBy({ updateLog, dataPlaces: () => [], isAll: true });
+      const mayHave = mayHaveBy({ updateLog, dataPlaces: () => new Places(), isAll: true });
       const fresh = new NaiveClient(['t'], () => '{}');
       for (const entries of lists) {
         publish(state, entries);
@@ -81,10 +82,27 @@ test('something may be wherever a source, a patch, a passing update, data of the
   publish(state, [put('/in', { a: {} }), put('/deep/er', 1), remove('/gone/x')]);
   publish(state, [put('/short/x', 1)], 5);
   publish(state, [put('/never/x', 1)], false);
-  const mayHave = mayHaveBy({ updateLog, dataPlaces: () => [['static', 'a']], isAll: true });
+  const mayHave = mayHaveBy({ updateLog, dataPlaces: () => new Places([['static', 'a']]), isAll: true });
   const held = ['/url/a', '/p', '/p/q/r', '/in/a', '/deep', '/short', '/never', '/static', '/static/a/b'];
   for (const at of held) assert(mayHave(parseDocPath(at)), at);
   for (const at of ['/in/b', '/gone', '/gone/x', '/other', '/static/b']) assert(!mayHave(parseDocPath(at)), at);
   assert(mayHaveBy({ updateLog, dataPlaces: () => undefined, isAll: true })(['other']), 'the policy is not known yet');
-  assert(mayHaveBy({ updateLog, dataPlaces: () => [], isAll: false })(['other']), 'others configure data, too');
+  assert(
+    mayHaveBy({ updateLog, dataPlaces: () => new Places(), isAll: false })(['other']),
+    'others configure data, too',
+  );
+});
+
+test('how many folders of a commit have data is nothing to a deletion', () => {
+  const folders = Array.from({ length: 50_000 }, (_, at) => ['tenants', `t${at}`, 'config']);
+  const places = new Places(folders);
+  const updateLog = { mayHave: () => false };
+  const mayHave = mayHaveBy({ updateLog, dataPlaces: () => places, isAll: true });
+  const startMs = performance.now();
+  for (let at = 0; at < 20_000; at++) {
+    assert(mayHave(['tenants', `t${at}`]));
+    assert(!mayHave(['tenants', `u${at}`]));
+  }
+  // One look at each folder would take minutes.
+  assert(performance.now() - startMs < 5_000);
 });

@@ -1,4 +1,5 @@
-import { type DocPath, pathsOverlap } from '../wire/doc-path.js';
+import type { Places } from '../lib/places.js';
+import type { DocPath } from '../wire/doc-path.js';
 import type { UpdateLog } from './log/update-log.js';
 
 /** Whether some client may have something at a path. */
@@ -8,7 +9,7 @@ export type MayHave = (path: DocPath) => boolean;
 export interface KnownOfClients {
   readonly updateLog: Pick<UpdateLog, 'mayHave'>;
   /** Where static data lie; undefined while that is not known. */
-  readonly dataPlaces: () => readonly DocPath[] | undefined;
+  readonly dataPlaces: () => Places | undefined;
   /** The update log and the policy are all that clients get: no API of the operator's configures more, and updates are retained. */
   readonly isAll: boolean;
 }
@@ -17,6 +18,6 @@ export interface KnownOfClients {
 export function mayHaveBy({ updateLog, dataPlaces, isAll }: KnownOfClients): MayHave {
   return (path) => {
     const places = isAll ? dataPlaces() : undefined;
-    return places === undefined || places.some((place) => pathsOverlap(place, path)) || updateLog.mayHave(path);
+    return places === undefined || places.overlap(path) || updateLog.mayHave(path);
   };
 }

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { assertNotOurs, childEnv } from '../lib/child-env.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import { Places } from '../lib/places.js';
 import type { Tracing } from '../lib/tracing.js';
 import type { OpalPolicyNotice } from '../wire/bundle.js';
-import type { DocPath } from '../wire/doc-path.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
 import { createModuleText, type ModuleText } from './bundle/module-text.js';
 import { PolicyBundles } from './bundle/policy-bundles.js';
@@ -58,7 +58,7 @@ export interface Policy {
   readonly commits: PolicyCommits;
   readonly moduleText: ModuleText;
   /** Where the served commit has data; undefined while that is not known. */
-  dataPlaces(): readonly DocPath[] | undefined;
+  dataPlaces(): Places | undefined;
   /** See {@link PolicyTraces.parentFor}; undefined without tracing. */
   readonly parentFor?: PolicyTraces['parentFor'] | undefined;
   /**
@@ -241,6 +241,8 @@ function createSource(
   );
 }
 
+const NO_PLACES = new Places();
+
 /** A server without a policy source responds as OPAL does (opal-protocol P2.2). */
 const NO_POLICY: Policy = {
   tracker: undefined,
@@ -257,7 +259,7 @@ const NO_POLICY: Policy = {
   freshness: ALWAYS_FRESH,
   commits: { served: () => [], about: async () => new Map() },
   moduleText: async () => undefined,
-  dataPlaces: () => [],
+  dataPlaces: () => NO_PLACES,
   run: async () => undefined,
 };
 

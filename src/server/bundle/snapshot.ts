@@ -1,5 +1,5 @@
+import { Places } from '../../lib/places.js';
 import { lineNotUtf8 } from '../../lib/text-lines.js';
-import type { DocPath } from '../../wire/doc-path.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects, TreeFile } from '../source/git-objects.js';
 import { directoryOf, nameOf, properAncestors, withAncestors } from './directories.js';
@@ -135,7 +135,7 @@ export interface Snapshots {
   /** Whether the commit is cached, so that git need not check that it exists. */
   isKept(commit: string): boolean;
   /** The folders with data of a commit, as places of documents; undefined unless it is cached. */
-  dataPlaces(commit: string): readonly DocPath[] | undefined;
+  dataPlaces(commit: string): Places | undefined;
 }
 
 /** Creates {@link Snapshots}. */
@@ -145,7 +145,7 @@ export function createSnapshots(
 ): Snapshots {
   const { keep = KEPT_SNAPSHOTS } = deps;
   const kept = new Map<string, Promise<Snapshot>>();
-  const places = new Map<string, readonly DocPath[]>();
+  const places = new Map<string, Places>();
 
   async function read(hash: string): Promise<Snapshot> {
     const tree = await deps.objects.files(hash);
@@ -193,7 +193,7 @@ export function createSnapshots(
   };
 }
 
-function placesOf({ files }: Snapshot): DocPath[] {
+function placesOf({ files }: Snapshot): Places {
   const folders = new Set(files.filter(({ kind }) => kind === 'data').map(({ path }) => directoryOf(path)));
-  return [...folders].map((folder) => (folder === '.' ? [] : folder.split('/')));
+  return new Places([...folders].map((folder) => (folder === '.' ? [] : folder.split('/'))));
 }

@@ -3,6 +3,7 @@ import { chosenClients } from './chosen-clients.js';
 import { COUNTED_AS, type PresenceFacts, type PresenceState, presenceState, whyMissing } from './instance-presence.js';
 import { type KnownClient, withTimes } from './known-client.js';
 import { type InstanceView, OLDER_TTL_MS } from './presence-text.js';
+import { clockDifference, viewInOurTime } from './view-times.js';
 
 /** Another instance as this one knows it. */
 export interface OtherInstance {
@@ -33,6 +34,8 @@ export interface ReadText {
   readonly leftMs: number;
   /** Undefined: it cannot be read. */
   readonly view: InstanceView | undefined;
+  /** {@link clockDifference} when it was read; undefined: it is not known, or the text is the same as before. */
+  readonly clockMs?: number | undefined;
 }
 
 /** For so long an announcement shows an instance in lists of them. */
@@ -45,6 +48,8 @@ interface Known {
   readonly connected: ReadonlySet<string>;
   /** When it was last heard, of the clock of this instance that never goes back. */
   readonly heardMs: number;
+  /** {@link clockDifference}, as far as it was ever known. */
+  readonly clockMs: number | undefined;
 }
 
 interface Counted {
@@ -70,17 +75,28 @@ export class InstanceMemory {
     return known?.text === text ? known.view : undefined;
   }
 
+  /** What an instance says, by our clock. `ours`: how far the clock of the log is ahead of this one. */
+  byOurClock(
+    instance: string,
+    said: InstanceView,
+    { ours, seenMs }: { readonly ours: number | undefined; readonly seenMs: number },
+  ): Pick<ReadText, 'view' | 'clockMs'> {
+    const clocks = { theirs: said.vitals?.clockAheadMs, ours };
+    const clockMs = clockDifference(clocks, this.#known.get(instance)?.clockMs);
+    return { view: viewInOurTime(said, { by: clockMs, seenMs }), clockMs };
+  }
+
   /**
    * Takes in all announcements that there are, read at `nowMs` (of `performance.now()`). `own`: the clients of this instance. The same clients
    * are the same objects as before.
    */
   take(texts: ReadonlyMap<string, ReadText>, own: readonly KnownClient[], nowMs: number): OtherInstances {
     const known = new Map<string, Known>();
-    for (const [instance, { text, leftMs, view }] of texts) {
+    for (const [instance, { text, leftMs, view, clockMs }] of texts) {
       const ageMs = Math.max(0, (view?.ttlMs ?? OLDER_TTL_MS) - leftMs);
       const before = this.#known.get(instance);
       const connected = before?.view === view && before !== undefined ? before.connected : connectedTo(view);
-      known.set(instance, { text, view, connected, heardMs: nowMs - ageMs });
+      known.set(instance, { text, view, connected, heardMs: nowMs - ageMs, clockMs: clockMs ?? before?.clockMs });
     }
     // A backbone may lose announcements, and only the instance itself can say that it has ended.
     for (const [instance, before] of this.#known) {

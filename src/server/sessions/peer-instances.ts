@@ -9,7 +9,6 @@ import { isConcerned, type KnownClient, type PublishedTopics } from './known-cli
 import { type CutOff, Lease } from './lease.js';
 import { InstanceMemory, NO_OTHERS, type OtherInstances, type ReadText } from './other-instances.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
-import { OtherClocks } from './view-times.js';
 
 export interface PeerInstancesOptions {
   /** Name of this instance. */
@@ -66,7 +65,6 @@ export class PeerInstances {
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
-  readonly #clocks = new OtherClocks();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
     this.#options = { minIntervalMs: 1000, leaseMs: LEASE_MS, ...options };
@@ -213,17 +211,17 @@ export class PeerInstances {
     const read = new Map<string, ReadText>();
     for (const [instance, { text, leftMs }] of texts) {
       if (instance === this.#options.instance) continue;
-      let view = this.#memory.viewOf(instance, text);
-      if (view === undefined) {
-        view = await readView(text)
-          .then((said) => this.#clocks.inOurTime(said, { ours, seenMs: Date.now() }))
+      let said: Pick<ReadText, 'view' | 'clockMs'> = { view: this.#memory.viewOf(instance, text) };
+      if (said.view === undefined) {
+        said = await readView(text)
+          .then((view) => this.#memory.byOurClock(instance, view, { ours, seenMs: Date.now() }))
           .catch((error: unknown) => {
             log.debug({ instance, error: errorText(error) }, 'cannot read the announcement of another instance');
-            return undefined;
+            return { view: undefined };
           });
-        if (onClient !== undefined) view?.clients.forEach(onClient);
+        if (onClient !== undefined) said.view?.clients.forEach(onClient);
       }
-      read.set(instance, { text, leftMs, view });
+      read.set(instance, { text, leftMs, ...said });
     }
     const others = this.#memory.take(read, clients(), readMs);
     for (const { instance, state } of others.instances)

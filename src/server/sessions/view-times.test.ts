@@ -3,8 +3,9 @@ import { test } from 'node:test';
 import { WELL } from '../../../test/support/session-report.js';
 import { createTraceMemory } from '../trace/change-times.js';
 import { newClient } from './known-client.js';
+import { InstanceMemory } from './other-instances.js';
 import { printView, readView } from './presence-text.js';
-import { OtherClocks, viewInOurTime } from './view-times.js';
+import { viewInOurTime } from './view-times.js';
 
 const HOUR = 3_600_000;
 const VITALS = {
@@ -50,18 +51,27 @@ test('what another instance says is the same by our clock, whatever clock it has
 
 test('how clocks differ follows from that of the log, and stays while it changes by little', async () => {
   const NOW = 50 * HOUR;
-  const clocks = new OtherClocks();
+  const memory = new InstanceMemory(1000);
+  let nowMs = 0;
   /** When an announcement counts as made whose instance knows the clock of the log to be that far ahead. */
   const made = async (theirs: number | undefined, ours: number | undefined): Promise<number> => {
     const view = { ...(await announcement(NOW)), vitals: { ...VITALS, clockAheadMs: theirs } };
-    return clocks.inOurTime(view, { ours, seenMs: NOW + 2 * HOUR }).atMs - NOW;
+    const said = memory.byOurClock('two', view, { ours, seenMs: NOW + 2 * HOUR });
+    memory.take(new Map([['two', { text: String(nowMs), leftMs: 1000, ...said }]]), [], nowMs++);
+    return (said.view?.atMs ?? 0) - NOW;
   };
   assert.equal(await made(undefined, 5), 2 * HOUR, 'when it was seen');
   assert.equal(await made(5, undefined), 2 * HOUR);
   assert.equal(await made(HOUR + 5, 5), HOUR);
   assert.equal(await made(HOUR + 15, 0), HOUR);
   assert.equal(await made(HOUR + 30, 0), HOUR + 30);
+  assert.equal(await made(undefined, HOUR), 2 * HOUR);
   assert.equal(await made(-HOUR, HOUR), -2 * HOUR);
+  assert.equal(await made(-HOUR + 10, HOUR), -2 * HOUR, 'what was known before stays while it is not told');
+  // With the instance, its clock is forgotten.
+  nowMs += 100_000;
+  memory.take(new Map(), [], nowMs);
+  assert.equal(await made(-HOUR + 10, HOUR), -2 * HOUR + 10);
 });
 
 test('an announcement counts as made when it was seen where clocks are not known, and never later', async () => {

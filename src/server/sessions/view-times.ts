@@ -5,27 +5,17 @@ import type { InstanceView } from './presence-text.js';
 
 /** A difference is known to some milliseconds: one that changes by less stays, so that times are the same as before. */
 const SAME_MS = 20;
-/** Most instances whose difference is remembered. */
-const MAX_REMEMBERED = 256;
-
-/** The clocks of the other instances: they and this one see that of the log, and know how far it is ahead of theirs. */
-export class OtherClocks {
-  /** By instance: what one of its times plus this is by our clock. */
-  readonly #by = new Map<string, number>();
-
-  /** The announcement of another instance as {@link viewInOurTime}. `ours`: how far the clock of the log is ahead of this one. */
-  inOurTime(view: InstanceView, { ours, seenMs }: { ours: number | undefined; seenMs: number }): InstanceView {
-    const theirs = view.vitals?.clockAheadMs;
-    if (theirs === undefined || ours === undefined) return viewInOurTime(view, { by: undefined, seenMs });
-    const known = this.#by.get(view.instance);
-    const now = theirs - ours;
-    const by = known !== undefined && Math.abs(now - known) <= SAME_MS ? known : now;
-    this.#by.delete(view.instance);
-    this.#by.set(view.instance, by);
-    const [oldest] = this.#by.keys();
-    if (this.#by.size > MAX_REMEMBERED && oldest !== undefined) this.#by.delete(oldest);
-    return viewInOurTime(view, { by, seenMs });
-  }
+/**
+ * What a time of another instance plus this is by our clock: both see that of the log, and know how far it is ahead of theirs. `known`: what it
+ * was so far. Undefined: that is not known.
+ */
+export function clockDifference(
+  { theirs, ours }: { readonly theirs: number | undefined; readonly ours: number | undefined },
+  known: number | undefined,
+): number | undefined {
+  if (theirs === undefined || ours === undefined) return undefined;
+  const now = theirs - ours;
+  return known !== undefined && Math.abs(now - known) <= SAME_MS ? known : now;
 }
 
 /**

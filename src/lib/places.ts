@@ -1,0 +1,17 @@
+import { PathTree } from './path-tree.js';
+
+/** A set of places. */
+export class Places {
+  readonly #tree = new PathTree<true>();
+
+  constructor(paths: readonly (readonly string[])[] = []) {
+    for (const path of paths) {
+      if (this.#tree.at(path)[Symbol.iterator]().next().done === true) this.#tree.add(path, true);
+    }
+  }
+
+  /** Whether one of them is at, above or below a path; looks at no others. */
+  overlap(path: readonly string[]): boolean {
+    return this.#tree.above(path).length > 0 || this.#tree.some(path, () => true);
+  }
+}
