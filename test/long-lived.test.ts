@@ -19,7 +19,6 @@ const LEAVING = [
 /** Files whose listeners of an abort stay, and why they are few. A file that adds as many as it removes needs no line. */
 const STAYING: Readonly<Record<string, string>> = {
   'src/lib/async.ts': 'aborted: callers wait for the end of a program, a connection or a process, once',
-  'src/checker/checker-process.ts': 'the signal is of one check',
   'src/cli/demo/run-demo.ts': 'one for the demo',
   'src/cli/watch/repeat.ts': 'the signal is its own',
   'src/client/engine/opa-bundle-server.ts': 'the signal is of one activation',

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { type EntryEvent, type EntryState, transition as entryTransition } from '../src/client/desired/entry-state.js';
 import { type EngineEvent, type EngineState, engineTransition } from '../src/client/reconcile/engine-state.js';
 import { type TransactionEvent, type TransactionState, transition } from '../src/client/status/transactions.js';
+import { candidateStep, type Verdict } from '../src/server/gate/gate-rules.js';
 import { read } from './support/repo-pages.js';
 
 const READY = { kind: 'ready', body: undefined, error: undefined } as const;
@@ -37,12 +38,23 @@ const UPDATE: Record<TransactionState, true> = {
 const UPDATE_EVENTS: Record<TransactionEvent, true> = {
   ...{ entry_failed: true, all_applied: true, some_refused: true, some_left: true, nothing_to_do: true },
 };
+const COMMIT = { found: true, waiting: true, served: true, noted: true, refused: true };
+const COMMIT_EVENTS: Record<Verdict, true> = { good: true, bad: true, unsure: true };
+const COMMIT_STATES = { serve: 'served', serve_noted: 'noted', refuse: 'refused', wait: 'waiting' } as const;
 
 diagram('An entry', ENTRY, ENTRY_EVENTS, (from, kind) =>
   [true, false].map((isHeld) => entryTransition(ENTRY[from], { ...MEMBERS, isHeld, kind } as EntryEvent).state.kind),
 );
 diagram('The engine', ENGINE, ENGINE_EVENTS, (from, event) => [engineTransition(from, event).next]);
+diagram('A commit at the gate', COMMIT, COMMIT_EVENTS, nextOfCommit);
 diagram('A transaction', UPDATE, UPDATE_EVENTS, (from, event) => [transition(from, event).next]);
+
+/** With `warn` no commit waits. */
+function nextOfCommit(from: keyof typeof COMMIT, verdict: Verdict): (keyof typeof COMMIT)[] {
+  if (from !== 'found' && from !== 'waiting') return [];
+  const modes = from === 'found' ? (['on', 'warn'] as const) : (['on'] as const);
+  return modes.map((mode) => COMMIT_STATES[candidateStep(mode, verdict)]);
+}
 
 /** An arrow for each change of state, with each event that causes it, and no other. */
 function diagram<S extends string, E extends string>(

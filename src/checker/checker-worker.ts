@@ -7,24 +7,33 @@ import { CheckEngine, type CheckGo } from './check-engine.js';
 import { judge } from './judge.js';
 import type { CheckAnswer, CheckJob } from './messages.js';
 
-/** The thread of OPA's Go code in the process that compiles one policy (checker-child.ts). */
+/** The thread of OPA's Go code in the process that compiles policies (checker-child.ts). */
 
-async function answerTo(job: CheckJob, program: GoProgram): Promise<CheckAnswer> {
+type Message = { readonly program: GoProgram } | { readonly job: CheckJob };
+
+async function startGo(program: GoProgram): Promise<CheckGo> {
+  const opa = await GoOpa.start({ program, host: SENDS_NOTHING });
+  return {
+    parse: (modules, version) => opa.parse(modules, version),
+    check: (policy, documents) => opa.check(policy, documents),
+    version: opa.version,
+    kill: async () => undefined, // the process ends as a whole
+  };
+}
+
+async function answerTo(job: CheckJob, starting: Promise<CheckGo>): Promise<CheckAnswer> {
   try {
-    const opa = await GoOpa.start({ program, host: SENDS_NOTHING });
-    const go: CheckGo = {
-      parse: (modules, version) => opa.parse(modules, version),
-      check: (policy, documents) => opa.check(policy, documents),
-      version: opa.version,
-      kill: async () => undefined, // the process ends with the answer
-    };
-    const engine = new CheckEngine(go, job.rego);
-    return { kind: 'judged', problems: await judge(job, engine) };
+    return { kind: 'judged', problems: await judge(job, new CheckEngine(await starting, job.rego)) };
   } catch (error) {
     return { kind: 'failed', reason: errorText(error) };
   }
 }
 
-parentPort?.once('message', async ({ job, program }: { job: CheckJob; program: GoProgram }) => {
-  parentPort?.postMessage(await answerTo(job, program));
+let started: (go: Promise<CheckGo>) => void = () => undefined;
+const starting = new Promise<CheckGo>((resolve) => {
+  started = resolve;
+});
+parentPort?.on('message', async (message: Message) => {
+  if ('program' in message) started(startGo(message.program));
+  else parentPort?.postMessage(await answerTo(message.job, starting));
 });

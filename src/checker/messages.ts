@@ -16,13 +16,20 @@ export interface CheckJob {
   readonly sets: readonly (readonly string[])[];
 }
 
-/** What the process was started with. */
-export interface CheckerSetup {
-  /** The process ends when it takes more. */
+/** What the process is asked, one after the other. */
+export interface ToChecker {
+  readonly job: CheckJob;
+  /** The process may take so much for it. */
   readonly memoryLimitBytes: number;
 }
 
-/** What the process answers: what OPA finds, or why it cannot say. */
+/** What OPA finds, or why it cannot say. */
 export type CheckAnswer =
   | { readonly kind: 'judged'; readonly problems: readonly CommitProblem[] }
   | { readonly kind: 'failed'; readonly reason: string };
+
+/** What the process answers. */
+export type FromChecker = CheckAnswer & {
+  /** What it takes then. */
+  readonly memoryBytes: number;
+};

@@ -105,12 +105,13 @@ export function createPolicy(
   const traces = tracing === undefined ? undefined : new PolicyTraces({ tracing, heads: agreed });
   const heads = traces?.heads() ?? agreed;
   const measured = deps.measured?.(source) ?? source;
+  const gate = createGate(options, { objects, snapshots, env: deps.env });
   const tracker = new Tracker(
     { pollingIntervalMs: options.policyRepoPollingIntervalMs },
     {
       source: traces?.source(measured) ?? measured,
       review: createCommitReview({ objects, snapshots, log }),
-      gate: createGate(options, { objects, snapshots, env: deps.env }),
+      gate,
       heads,
       times: deps.times,
       log,
@@ -147,7 +148,7 @@ export function createPolicy(
     },
     bundles: traces?.bundles(bundles) ?? bundles,
     parentFor: traces?.parentFor.bind(traces),
-    run({ onHead }, signal) {
+    async run({ onHead }, signal) {
       const onServed = (change: PolicyHeadChange): void => {
         const notices = change.changedDirectories.length === 0 ? [] : policyNotices(change);
         const notify = (): void => {
@@ -159,7 +160,11 @@ export function createPolicy(
         deps.times?.reached(change.hash, 'announced', Date.now(), { topics });
         onHead(new Set(notices.flatMap((notice) => notice.topics)));
       };
-      return tracker.run({ onServed }, signal);
+      try {
+        await tracker.run({ onServed }, signal);
+      } finally {
+        await gate?.close();
+      }
     },
   };
 }

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { test } from 'node:test';
-import { runChecker } from '../../src/checker/checker-process.js';
+import { promisify } from 'node:util';
+import { Checker } from '../../src/checker/checker-process.js';
 import type { CheckAnswer, CheckJob } from '../../src/checker/messages.js';
+import { until } from '../support/until.js';
 
 /** OPA's own compiler in a process that ends with its answer: what clients would say of a policy, before they get it. */
 
@@ -15,8 +18,9 @@ function jobOf(modules: Files, data: Files = {}, more: Partial<CheckJob> = {}): 
   return { rego: 'auto', sets: [['.']], modules: texts(modules), data: texts(data), ...more };
 }
 
-function check(job: CheckJob, limits = LIMITS, signal = NEVER): Promise<CheckAnswer> {
-  return runChecker(job, { limits, env: {} }, signal);
+/** In a process for this job alone. */
+async function check(job: CheckJob, limits = LIMITS, signal = NEVER): Promise<CheckAnswer> {
+  return await new Checker({ env: {}, keepMs: 0 }).check(job, limits, signal);
 }
 
 /** The problems, as `file:line message`. */
@@ -127,4 +131,47 @@ test('a check that takes too much time or memory is ended, and says so; a stop e
   const stopped = check(job, LIMITS, stop.signal);
   stop.abort(reason);
   await assert.rejects(stopped, reason);
+});
+
+/** The processes that check something here. */
+async function checking(): Promise<number> {
+  const { stdout } = await promisify(execFile)('ps', ['-o', 'args=', '--ppid', String(process.pid)]);
+  return stdout.split('\n').filter((line) => /policysync-check|checker-child/.test(line)).length;
+}
+
+test('a process that is kept judges each policy by itself, whatever it judged before, and ends after a rest', async () => {
+  const checker = new Checker({ env: {}, keepMs: 2000 });
+  checker.prepare();
+  assert.equal(await checking(), 1, 'it starts before anything is asked');
+  const good = jobOf({ 'a.rego': V1, 'b.rego': 'package b\n\nimport data.a.allow\n' });
+  const bad = jobOf({ 'a.rego': 'package a\n\nallow if nowhere(1)\n', 'b.rego': 'package b\n' });
+  const kinds: unknown[] = [];
+  for (const job of [good, bad, good, bad, jobOf({ 'a.rego': 'package a {' }), good]) {
+    const answer = await checker.check(job, LIMITS, NEVER);
+    kinds.push(answer.kind === 'judged' ? answer.problems.map(({ file, line }) => `${file}:${line}`).join() : answer);
+    assert.equal(await checking(), 1);
+  }
+  assert.deepEqual(kinds, ['', 'a.rego:3', '', 'a.rego:3', 'a.rego:1', '']);
+  await until(async () => (await checking()) === 0, { withinMs: 20_000, what: 'it ends by itself' });
+  assert.deepEqual(
+    await checker.check(bad, LIMITS, NEVER).then(({ kind }) => kind),
+    'judged',
+    'another one is started',
+  );
+  await checker.close();
+  assert.equal(await checking(), 0);
+});
+
+test('a kept process that has ended, or has no room left, costs no verdict: a fresh one judges', async () => {
+  const checker = new Checker({ env: {}, keepMs: 20_000 });
+  const job = jobOf({ 'a.rego': V1 });
+  const judged = { kind: 'judged', problems: [] };
+  assert.deepEqual(await checker.check(job, LIMITS, NEVER), judged);
+  const { stdout } = await promisify(execFile)('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)]);
+  const pid = Number(/^ *(\d+) .*(?:policysync-check|checker-child)/m.exec(stdout)?.[1]);
+  process.kill(pid, 'SIGSTOP');
+  const asked = checker.check(job, LIMITS, NEVER);
+  process.kill(pid, 'SIGKILL');
+  assert.deepEqual(await asked, judged);
+  await checker.close();
 });

@@ -19,9 +19,13 @@ function checkOf(sets: readonly (readonly string[])[] = [['.']]) {
         blobs: async (ids) => new Map(ids.map((id) => [id, Buffer.from(id.slice(id.indexOf('\n') + 1))])),
       },
       env: {},
-      run: async (job) => {
-        jobs.push(job);
-        return answer.next;
+      checker: {
+        check: async (job) => {
+          jobs.push(job);
+          return answer.next;
+        },
+        prepare: () => undefined,
+        close: async () => undefined,
       },
     },
   );

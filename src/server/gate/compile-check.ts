@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { CHECKER, type CheckerLimits, runChecker } from '../../checker/checker-process.js';
+import { CHECKER, Checker, type CheckerLimits } from '../../checker/checker-process.js';
 import type { CheckJob, TextFile } from '../../checker/messages.js';
 import { SyncError } from '../../lib/errors.js';
 import { regoPackage } from '../../wire/rego-package.js';
@@ -28,7 +28,7 @@ export interface CompileCheckDeps {
   readonly objects: Pick<GitObjects, 'blobs'>;
   readonly env: NodeJS.ProcessEnv;
   /** Default: a process of its own. */
-  readonly run?: typeof runChecker;
+  readonly checker?: Pick<Checker, 'prepare' | 'check' | 'close'>;
 }
 
 /**
@@ -37,7 +37,7 @@ export interface CompileCheckDeps {
  */
 export function createCompileCheck(options: CompileCheckOptions, deps: CompileCheckDeps): GateCheck {
   const { rego } = options;
-  const { objects, env, run = runChecker } = deps;
+  const { objects, env, checker = new Checker({ env }) } = deps;
   const sets = options.sets.map(requestedDirectories);
   /** What compiled last. */
   let compiled: string | undefined;
@@ -60,11 +60,13 @@ export function createCompileCheck(options: CompileCheckOptions, deps: CompileCh
       const key = keyOf([...policy, ...data]);
       if (key === compiled || policy.length + data.length === 0) return [];
       const job = { rego, sets, modules, data: await textsOf(data) };
-      const answer = await run(job, { limits: limitsOf(job), env }, signal);
+      const answer = await checker.check(job, limitsOf(job), signal);
       if (answer.kind === 'failed') throw gateFailed(commit.hash, answer.reason);
       if (answer.problems.length === 0) compiled = key;
       return answer.problems;
     },
+    prepare: () => checker.prepare(),
+    close: () => checker.close(),
   };
 }
 

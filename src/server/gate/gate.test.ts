@@ -9,6 +9,9 @@ import type { GateMode } from './gate-rules.js';
 const NEVER = new AbortController().signal;
 const BAD: CommitProblem = { message: 'is bad', file: 'a.rego', line: 3 };
 
+/** A check without anything to begin or to end. */
+const IDLE = { prepare: () => undefined, close: async () => undefined };
+
 /** A gate whose check says what a test wants, by commit. */
 function gateOf(mode: GateMode = 'on') {
   const asked: string[] = [];
@@ -23,6 +26,7 @@ function gateOf(mode: GateMode = 'on') {
       if (result instanceof Error) throw result;
       return result;
     },
+    ...IDLE,
   };
   const options = { policyExtensions: ['.rego'], manifestPath: '', ignore: [] };
   const snapshots = {
@@ -94,7 +98,7 @@ test('any other failure is no verdict: the next look asks again', async () => {
 test('gates with other checks are other judges', () => {
   const snapshots = { get: () => Promise.reject(new Error('not asked')) };
   const judgeOf = (identity: string, mode: GateMode): string =>
-    new PolicyGate({ mode, checks: [{ identity, check: async () => [] }] }, { snapshots }).judge;
+    new PolicyGate({ mode, checks: [{ identity, check: async () => [], ...IDLE }] }, { snapshots }).judge;
   assert.equal(judgeOf('compile OPA 1', 'on'), judgeOf('compile OPA 1', 'warn'));
   assert.notEqual(judgeOf('compile OPA 1', 'on'), judgeOf('compile OPA 2', 'on'));
 });

@@ -11,6 +11,10 @@ export interface GateCheck {
   readonly identity: string;
   /** What keeps a commit from being served. Rejects with `policy_gate_failed` if it cannot say, and with `git_failed`. */
   check(commit: Snapshot, signal: AbortSignal): Promise<readonly CommitProblem[]>;
+  /** A commit is expected: what takes time at the start of a check may begin. */
+  prepare(): void;
+  /** Ends what {@link prepare} began. */
+  close(): Promise<void>;
 }
 
 /** Time without a check after one that could not say, as a multiple of what it took: it may take a whole processor. */
@@ -47,6 +51,14 @@ export class PolicyGate implements CommitGate {
     this.#checks = checks;
     this.#snapshots = deps.snapshots;
     this.#now = deps.now ?? (() => performance.now());
+  }
+
+  expect(): void {
+    for (const check of this.#checks) check.prepare();
+  }
+
+  async close(): Promise<void> {
+    for (const check of this.#checks) await check.close();
   }
 
   async decide(hash: string, told: readonly CommitProblem[] | undefined, signal: AbortSignal): Promise<GateAnswer> {

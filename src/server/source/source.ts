@@ -114,6 +114,8 @@ export interface CommitGate {
    * `git_failed`, and with the reason of the signal.
    */
   decide(hash: string, told: readonly CommitProblem[] | undefined, signal: AbortSignal): Promise<GateAnswer>;
+  /** A commit is expected soon, or is there. */
+  expect(): void;
 }
 
 /** The policy source as responses show it; `none` if none is configured. */

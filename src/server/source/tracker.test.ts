@@ -92,6 +92,12 @@ class FakeGate implements CommitGate {
   readonly asked: string[] = [];
   /** While set, answers wait for it. */
   hold: Promise<void> | undefined;
+  /** How often a commit was expected. */
+  expected = 0;
+
+  expect(): void {
+    this.expected++;
+  }
 
   async decide(hash: string, told: readonly CommitProblem[] | undefined): Promise<GateAnswer> {
     this.asked.push(told === undefined ? hash : `${hash} told`);
@@ -643,6 +649,25 @@ function gated(heads: MemoryHeads, isShared: boolean, gate = new FakeGate(), sou
     },
   });
 }
+
+test('the gate expects a commit from the webhook that names it on, and any commit that the source shows for the first time', async () => {
+  await using one = gated(new MemoryHeads(), false);
+  const { gate, tracker } = one;
+  await until(() => tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  assert.equal(gate.expected, 1);
+  await one.shows('h1');
+  await tracker.refreshWithin(20_000, { hash: 'h1' });
+  assert.equal(gate.expected, 1, 'it is served already');
+  one.source.head = 'h2';
+  tracker.requestRefresh({ hash: 'h2' });
+  assert.equal(gate.expected, 2, 'before the source is asked');
+  await until(() => tracker.head() === 'h2', { ...SOON, what: 'h2' });
+  gate.steps.set('h3', 'refuse');
+  await one.shows('h3');
+  const before = gate.expected;
+  await one.shows('h3');
+  assert.equal(gate.expected, before, 'what is refused is not checked again');
+});
 
 test('what the gate refuses nobody gets: the former commit stays, and the status has file and line', async () => {
   const heads = new MemoryHeads();

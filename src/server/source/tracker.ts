@@ -146,7 +146,7 @@ export class Tracker {
 
   /** As {@link refresh}, for at most `ms`, and for a commit as {@link requestRefresh}. Resolves with whether it has ended. */
   refreshWithin(ms: number, named?: NamedCommit): Promise<boolean> {
-    if (named !== undefined) this.#awaited.named(named);
+    this.#named(named);
     if (this.#ended) return Promise.resolve(true);
     return new Promise((resolve) => {
       const waiting = this.#waiting;
@@ -168,8 +168,14 @@ export class Tracker {
    * now is looked for until it comes, for a bounded time.
    */
   requestRefresh(named?: NamedCommit): void {
-    if (named !== undefined) this.#awaited.named(named);
+    this.#named(named);
     this.#wakeup.set();
+  }
+
+  #named(named: NamedCommit | undefined): void {
+    if (named === undefined) return;
+    this.#awaited.named(named);
+    if (named.hash !== this.#head) this.#deps.gate?.expect(); // while the source is asked for it
   }
 
   /** Rebuilds the local copy: the served commit could not be read. */
@@ -278,6 +284,7 @@ export class Tracker {
     const hash = await this.#look(signal);
     this.#guard.shows(hash, seen);
     if (hash !== this.#head && hash !== this.#refused?.hash) {
+      if (hash !== seen.head?.hash) this.#deps.gate?.expect();
       this.#comesAgain(hash);
       this.#reached(hash, 'found');
     }
