@@ -322,6 +322,11 @@ export const ERROR_CODES = {
     cause: 'A path has more patches than clients could catch up with.',
     remedy: 'Publish a PUT at that path; or raise SYNC_PATCHES_PER_PATH_LIMIT.',
   },
+  too_many_topics: {
+    status: 409,
+    cause: 'An update has a topic that is new to the update log, which has as many topics as it can have.',
+    remedy: 'Publish on topics that are in use. A topic for each value of something belongs into the path.',
+  },
   inline_data_too_large: {
     status: 413,
     cause: 'The inline data of a data update is larger than the update log accepts.',

@@ -23,6 +23,9 @@ import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
 import { SENT_AWAY_CODE } from './send-away.js';
 
+/** What a notification takes that is held, beside its text. */
+const HELD_ROOM = 200;
+
 /** What a client's connection is made with; see `socket-client.ts`. */
 export interface LinkOptions {
   url: string;
@@ -269,7 +272,7 @@ export class Link {
     const dataText = argumentText(text, 'data');
     if (this.#held === undefined) this.#deps.onNotify(topic, dataText);
     else {
-      this.#heldChars += dataText.length;
+      this.#heldChars += topic.length + dataText.length + HELD_ROOM;
       if (this.#heldChars > this.#heldLimit)
         throw new Error('too much is published before the subscription is answered');
       this.#held.push([topic, dataText]);

@@ -320,6 +320,21 @@ describe('the socket client', () => {
     assert.deepEqual(codes, [1007, 1003, 1011, 1009]);
   });
 
+  test('what is published before the subscription is answered is bounded, with the names of its topics', async () => {
+    const codes: number[] = [];
+    await using server = await playServer((ws, call) => {
+      if (call.method !== 'subscribe') return likeOpal(ws, call);
+      ws.on('close', (code) => codes.push(code));
+      for (let at = 0; at < 60; at++) {
+        const topic = `${at}`.padEnd(300, 'x');
+        ws.send(JSON.stringify({ request: { method: 'notify', arguments: { subscription: { topic }, data: 1 } } }));
+      }
+    });
+    startClient(server.url, { frameLimitBytes: 10_000 });
+    await until(() => codes.length > 0, 'the connection is ended');
+    assert.equal(codes[0], 1011);
+  });
+
   test('a readiness check that is never answered does not stop it', async () => {
     await using server = await playServer((ws, { method, id }) => {
       if (method === 'subscribe') reply(ws, id, true);

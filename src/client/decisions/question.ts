@@ -5,6 +5,8 @@ import type { EngineQuestion } from '../engine/decision-engine.js';
 
 /** Paths whose check is remembered: an application has a few, and asks them again and again. */
 const REMEMBERED = 1000;
+/** Of at most so many characters. */
+const LONGEST_REMEMBERED = 500;
 
 /** Turns what an application asks into questions to the engine. */
 export class Questions {
@@ -21,6 +23,7 @@ export class Questions {
     const known = this.#paths.get(given);
     if (known !== undefined) return known;
     const path = checkedPath(given);
+    if (given.length > LONGEST_REMEMBERED) return path;
     if (this.#paths.size >= REMEMBERED) this.#paths.clear();
     this.#paths.set(given, path);
     return path;

@@ -59,6 +59,9 @@ export interface SeenContent {
   readonly rank: Rank;
 }
 
+/** Base entries whose last content is remembered. */
+const SEEN_KEPT = 100_000;
+
 /** Gets the content of each entry on its own: at once when it is inline, else by reading its source until that succeeds. */
 export class EntryFetcher {
   readonly #options: EntryFetcherOptions;
@@ -79,7 +82,7 @@ export class EntryFetcher {
 
   /** Restores {@link seen} from a backup. */
   adopt(seen: ReadonlyMap<string, SeenContent>): void {
-    for (const [id, content] of seen) this.#seen.set(id, content);
+    for (const [id, content] of seen) this.#saw(id, content);
   }
 
   /**
@@ -217,7 +220,15 @@ export class EntryFetcher {
     const fetched = { hash: body.hash, ...(etag && { etag }), ...(lastModified && { lastModified }) };
     source.validFor = request;
     apply(entry, same ? { kind: 'unchanged', fetched } : { kind: 'arrived', body, fetched });
-    if (!same && entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
+    if (!same && entry.origin === 'base') this.#saw(entry.id, { hash: body.hash, rank: entry.rank });
+  }
+
+  /** Remembers the newest: a server may name others for ever. */
+  #saw(id: string, content: SeenContent): void {
+    this.#seen.delete(id);
+    this.#seen.set(id, content);
+    const [oldest] = this.#seen.keys();
+    if (this.#seen.size > SEEN_KEPT && oldest !== undefined) this.#seen.delete(oldest);
   }
 
   /**

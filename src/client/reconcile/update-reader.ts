@@ -12,6 +12,8 @@ import type { ReaderDeps } from './load.js';
 
 /** The same update on several topics of a server without seqs arrives within this time (opal-protocol P10.1). */
 const SAME_UPDATE_MS = 5_000;
+/** So many of them at most. */
+const RECENT_KEPT = 1000;
 
 type PlacedUpdate = PeerUpdate & { readonly seq: number };
 
@@ -82,7 +84,11 @@ export class UpdateReader {
 
   /** The same text on another topic is the same update; the same text on the same topic was published again. */
   #isRepeated(topic: string, text: string, nowMs: number): boolean {
-    for (const [key, { atMs }] of this.#recent) if (nowMs - atMs > SAME_UPDATE_MS) this.#recent.delete(key);
+    // The oldest first.
+    for (const [key, { atMs }] of this.#recent) {
+      if (nowMs - atMs <= SAME_UPDATE_MS && this.#recent.size < RECENT_KEPT) break;
+      this.#recent.delete(key);
+    }
     const key = createHash('sha256').update(text).digest('base64url');
     const recent = this.#recent.get(key);
     const isRepeated = recent !== undefined && !recent.topics.has(topic);

@@ -206,6 +206,37 @@ test('an update that comes amid a look counts from the next look on: no row is o
   for (const { data } of summaries) assert.deepEqual([data.head, data.counts], [1, { behind: 1 }]);
 });
 
+test('updates with very many topics are not kept until the next look: the log is read again', async (t) => {
+  const { sources } = nobody();
+  const listeners = new Set<(record: AuditRecord) => void>();
+  let reads = 0;
+  const audit = async () => {
+    reads++;
+    return { records: [], next: undefined };
+  };
+  Object.assign(sources.log, {
+    head: 1,
+    audit,
+    onRecord: (listener: (record: AuditRecord) => void) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  });
+  const feeds = new FleetFeeds(sources, { betweenMs: 1, idleMs: 5 });
+  t.after(() => feeds.close());
+  const one = reader();
+  feeds.watch(one, { limits: WHOLE, lastEventId: undefined });
+  await until(() => one.snapshots.length === 1, { ...WITHIN, what: 'a snapshot' });
+  assert.equal(reads, 1);
+  for (let seq = 1; seq <= 3; seq++) {
+    const topics = Array.from({ length: 40_000 }, (_, at) => `${seq}/${at}`);
+    const about = { seq, timeMs: seq, id: `${seq}`, reason: '', publisher: null };
+    const record = { ...about, entries: [{ topics, dst_path: '/a' }] } as unknown as AuditRecord;
+    for (const listener of listeners) listener(record);
+  }
+  await until(() => reads === 2, { ...WITHIN, what: 'the log is read again' });
+});
+
 test('the served commit stays among the changes, however many updates came since', async () => {
   const { sources } = nobody();
   const record = (seq: number) => ({

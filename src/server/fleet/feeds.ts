@@ -22,6 +22,8 @@ export interface FleetTimes {
 const MAX_LIMITED = 50;
 /** Most updates that wait for a look; of more, feeds read the log. */
 const MAX_RECORDS = 1000;
+/** Topics of the entries of such updates. */
+const MAX_TOPICS = 100_000;
 /** The newest commits, of which the repository is asked. */
 const COMMITS = 50;
 /** Looks take at most this share of the time of the program. */
@@ -58,6 +60,8 @@ export class FleetFeeds {
   #touched: Set<string> | undefined;
   /** New updates since the last look. */
   #records: AuditRecord[] = [];
+  /** Topics of their entries. */
+  #topics = 0;
 
   constructor(sources: FleetSources, times: Partial<FleetTimes> = {}) {
     this.#sources = sources;
@@ -150,11 +154,16 @@ export class FleetFeeds {
   }
 
   #recorded(record: LogRecord): void {
-    for (const { topics } of record.entries) for (const topic of topics) this.#touched?.add(topic);
+    for (const { topics } of record.entries) {
+      for (const topic of topics) this.#touched?.add(topic);
+      this.#topics += topics.length;
+    }
     // Whoever delivers updates does not wait for what each feed makes of them.
     this.#records.push(outlineOf(record));
-    if (this.#records.length > MAX_RECORDS) {
+    if (this.#records.length > MAX_RECORDS || this.#topics > MAX_TOPICS) {
       this.#records = [];
+      this.#topics = 0;
+      this.#touched = undefined;
       for (const feed of this.#watched()) feed.rest();
     }
     this.#changed.set();
@@ -167,6 +176,7 @@ export class FleetFeeds {
     this.#touched = new Set();
     const records = this.#records;
     this.#records = [];
+    this.#topics = 0;
     // Rows are as of now, or newer: what comes meanwhile counts from the next look on.
     const heads = new Map(this.#watched().map((feed) => [feed, feed.dataHead()]));
     try {

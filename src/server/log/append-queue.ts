@@ -31,7 +31,12 @@ function isOfOneRow(error: unknown): boolean {
 }
 
 /** Errors that are no failure of the log: an invalid record, or a conflict with another instance. */
-const REFUSALS: ReadonlySet<string> = new Set(['request_invalid', 'too_many_patches', 'log_conflict']);
+const REFUSALS: ReadonlySet<string> = new Set([
+  'request_invalid',
+  'too_many_patches',
+  'too_many_topics',
+  'log_conflict',
+]);
 
 function isFailure(error: unknown): boolean {
   return !isBackboneAway(error) && !(error instanceof SyncError && REFUSALS.has(error.code));

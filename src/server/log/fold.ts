@@ -31,6 +31,9 @@ export interface FoldRecord {
   readonly expiresMs?: number | undefined;
 }
 
+/** First parts of paths that are remembered of updates that newcomers do not get; beyond, every path counts as one. */
+const PASSING_KEPT = 10_000;
+
 /**
  * The live entries of a log, kept up to date record by record (design D15, D16, D17). Counts the rows that it needs in `refs`. Each entry
  * is visited once for each of its topics, so an update takes time in proportion to its topics and its depth, not to the number of live
@@ -149,6 +152,9 @@ export class Fold {
   /** An update was delivered that newcomers do not get, or will not get at some time. */
   passed(entries: readonly PeerEntry[]): void {
     for (const { dst_path } of entries) this.#passing.add(parseDocPath(dst_path)[0] ?? '');
+    if (this.#passing.size <= PASSING_KEPT) return;
+    this.#passing.clear();
+    this.#passing.add(''); // that may be anywhere
   }
 
   /** Removes expired entries. Returns whether there were any. */

@@ -20,6 +20,7 @@ import { PatchLimit } from './patch-limit.js';
 import { Retention, type RetentionLimits } from './retention.js';
 import { readUpdateRow, updateBodyText } from './row.js';
 import { TailReader } from './tail-reader.js';
+import { TopicLimit, type TopicSizes } from './topic-limit.js';
 import type {
   AuditPage,
   FoldedEntry,
@@ -40,6 +41,8 @@ export interface FoldedLogOptions extends FollowOptions {
   /** Maximum number of patches that stack at one path. */
   readonly patchesPerPath: number;
   readonly retention: RetentionLimits;
+  /** What the topics of the log may take. Default: {@link TopicLimit}. */
+  readonly topics?: TopicSizes | undefined;
   /** When it is looked whether the store takes writes. */
   readonly probes?: Partial<WatchTimes> | undefined;
 }
@@ -58,6 +61,7 @@ export class FoldedLog implements UpdateLog {
   readonly #base: BaseConfig;
   readonly #compactor: Compactor;
   readonly #patches: PatchLimit;
+  readonly #topics: TopicLimit;
   readonly #large: LargeRows;
   readonly #tail: TailReader;
   readonly #audit: Audit;
@@ -93,6 +97,7 @@ export class FoldedLog implements UpdateLog {
     const written = watched(store, this.#writes);
     this.#view = new LogView(state, { ...deps, store, append: written.append, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
+    this.#topics = new TopicLimit(options.topics);
     this.#large = new LargeRows(store);
     this.#tail = new TailReader(store, this.#large, () => this.head);
     this.#audit = new Audit(store, this.#large);
@@ -182,6 +187,7 @@ export class FoldedLog implements UpdateLog {
   async #append(given: NewRecord, once?: Idempotency): Promise<{ record: Recorded; replayed: boolean }> {
     const key = once === undefined ? undefined : digest(once.key);
     const record: NewRecord = key === undefined ? given : { ...given, once: key };
+    this.#topics.check(record, this.#state);
     const body = printed(record, once);
     const row: NewRow = { kind: 'update', body, ...(key === undefined ? {} : { dedup: `once:${key}` }) };
     const isExact = hasAppends(record) || (!this.#options.exclusive && this.#patches.isNear(record, this.#state.fold));

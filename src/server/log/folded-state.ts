@@ -2,6 +2,7 @@ import { Fold } from './fold.js';
 import { RowRefs } from './live-items.js';
 import type { StoredRow } from './log-store.js';
 import { type Generation, readGeneration, readUpdateRow } from './row.js';
+import type { TopicSizes } from './topic-limit.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
 
 /** What a row contained, for listeners. */
@@ -15,6 +16,7 @@ export class FoldedState {
   readonly #refs = new RowRefs();
   readonly fold = new Fold(this.#refs);
   readonly #topicHeads = new Map<string, number>();
+  #topicChars = 0;
   #generation: (Generation & { readonly seq: number }) | undefined;
   #policy: PolicyHead | undefined;
   /** Seq of the last applied row. */
@@ -27,6 +29,11 @@ export class FoldedState {
 
   get policy(): PolicyHead | undefined {
     return this.#policy;
+  }
+
+  /** What the topics take that have had an update. */
+  get topics(): TopicSizes {
+    return { count: this.#topicHeads.size, chars: this.#topicChars };
   }
 
   topicHead(topic: string): number {
@@ -88,6 +95,7 @@ export class FoldedState {
     for (const topic of new Set(entries.flatMap((entry) => entry.topics))) {
       const before = this.topicHead(topic);
       prev[topic] = before;
+      if (before === 0) this.#topicChars += topic.length;
       this.#topicHeads.set(topic, seq);
       this.#refs.add(seq);
       if (before !== 0) this.#refs.drop(before);

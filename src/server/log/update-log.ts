@@ -138,7 +138,7 @@ export interface UpdateLog {
   /**
    * Appends a record; resolves when it is durable (concurrent appends share a disk flush), part of the fold and delivered to the listeners.
    * Promises resolve in the order of `seq`. Rejects with `log_unwritable` if it was not written, `backbone_unavailable` if it may have been
-   * written, `too_many_patches`, and `request_invalid` for a record that cannot be printed as JSON (nested too deep).
+   * written, `too_many_patches`, `too_many_topics`, and `request_invalid` for a record that cannot be printed as JSON (nested too deep).
    */
   append(record: NewRecord): Promise<Recorded>;
   /**

@@ -23,6 +23,8 @@ export interface Lag {
 
 /** Maximum updates in memory. */
 const LIMIT = 10_000;
+/** Topics of all of them together. */
+const MOST_TOPICS = 500_000;
 /** Most updates that a client counts as behind: thousands of clients that are far behind must not hold up a server that looks at them. */
 const MOST_COUNTED = 1000;
 
@@ -30,6 +32,7 @@ const MOST_COUNTED = 1000;
 export class RecentUpdates {
   readonly #limit: number;
   #updates: RecentUpdate[] = [];
+  #topics = 0;
   /** Every update after this one is here. */
   #after: number;
 
@@ -43,15 +46,23 @@ export class RecentUpdates {
   add(update: RecentUpdate): void {
     if (update.seq <= (this.#updates.at(-1)?.seq ?? this.#after)) return;
     this.#updates.push(update);
+    this.#topics += topicsIn(update);
     // Trims in batches, so that the array is not copied for each update.
-    if (this.#updates.length < this.#limit * 1.5) return;
-    this.#updates = this.#updates.slice(-this.#limit);
-    this.#after = (this.#updates[0]?.seq ?? 1) - 1;
+    if (this.#topics > MOST_TOPICS) this.#keep(this.#updates.length >> 1);
+    if (this.#updates.length >= this.#limit * 1.5) this.#keep(this.#limit);
+  }
+
+  #keep(count: number): void {
+    const last = this.#updates.at(-1)?.seq ?? this.#after;
+    this.#updates = count === 0 ? [] : this.#updates.slice(-count);
+    this.#topics = this.#updates.reduce((sum, update) => sum + topicsIn(update), 0);
+    this.#after = (this.#updates[0]?.seq ?? last + 1) - 1;
   }
 
   /** Forgets all up to `after`: updates were skipped before they were read. */
   skipTo(after: number): void {
     this.#updates = [];
+    this.#topics = 0;
     this.#after = after;
   }
 
@@ -122,6 +133,10 @@ export class RecentUpdates {
       yield update;
     }
   }
+}
+
+function topicsIn({ topics }: RecentUpdate): number {
+  return 'size' in topics ? topics.size : topics.length;
 }
 
 /** Updates to read at the start, for clients that reconnect after a restart of the server. */
