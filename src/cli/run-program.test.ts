@@ -113,5 +113,8 @@ test('what others said in a failure does not reach the terminal as a command', a
     );
   });
   await runCommandLine(fails, [], io);
-  assert.match(io.written.stderr, /^x: http:\/\/x answered 400: {2}\]0;title {2}\[31mred {2}2J:\n {2}more\nWhat to do: /);
+  assert.match(
+    io.written.stderr,
+    /^x: http:\/\/x answered 400: {2}\]0;title {2}\[31mred {2}2J:\n {2}more\nWhat to do: /,
+  );
 });

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { commitProblem } from './commit-problem.js';
-import { refusedFromBytes } from './refused-updates.js';
 import { insider } from './insider.js';
+import { refusedFromBytes } from './refused-updates.js';
 import { position } from './session.js';
 
 /**

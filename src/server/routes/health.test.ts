@@ -65,7 +65,7 @@ test('with keys, who has no token is told that something fails, and since when: 
   const since = '2026-11-21T10:00:00.000Z';
   const files = new StateFiles();
   files.failed('clients.jsonl', Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
-  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(since) } as const;
+  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(since), fromBytes: undefined } as const;
   const [failing] = files.failing;
   const state_files = [{ since: new Date(failing?.sinceMs ?? 0).toISOString() }];
   assert.deepEqual(await said(writes, files, true), [
