@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import { type Caller, expiresAtMs, type PeerType } from './caller.js';
 import { checkClaims, type ExpectedClaims, tokenRefused } from './claims.js';
 
@@ -91,7 +92,7 @@ function unsealed(value: string, key: Buffer): Record<string, unknown> {
   } catch {
     throw notOurs(); // changed, or sealed with another key
   }
-  return JSON.parse(text) as Record<string, unknown>; // sealed by `seal`
+  return parseJson(text) as Record<string, unknown>; // sealed by `seal`
 }
 
 function notOurs(): SyncError {

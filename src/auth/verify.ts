@@ -1,5 +1,6 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import { Secret } from '../lib/log.js';
 import type { JwtAlgorithm } from './algorithms.js';
 import { type Authenticator, bearerToken, type Caller } from './caller.js';
@@ -76,7 +77,7 @@ export async function createVerifier(options: VerifyOptions, deps: VerifyDeps): 
 function claimsObject(payload: Uint8Array): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload));
+    value = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(payload));
   } catch {
     throw new TokenUndecodable(); // signed by us or not, it is no JWT
   }

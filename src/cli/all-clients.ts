@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
+import { MANY_JSON_VALUES, parseJson } from '../lib/json.js';
 import { redactUrl } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
 import { type ClientsAnswer, type ClientView, clientsAnswer } from '../wire/clients.js';
@@ -24,7 +25,7 @@ export async function allClients({ url, token }: Target, env: NodeJS.ProcessEnv)
       env,
     );
     const { next, ...answer } = parsedAnswer(clientsAnswer, text, url);
-    const { next: _, ...raw } = JSON.parse(text) as { clients: unknown[]; next?: unknown };
+    const { next: _, ...raw } = parseJson(text, { values: MANY_JSON_VALUES }) as { clients: unknown[]; next?: unknown };
     clients.push(...answer.clients);
     rawClients.push(...raw.clients);
     if (next == null || answer.clients.length === 0)
@@ -36,7 +37,7 @@ export async function allClients({ url, token }: Target, env: NodeJS.ProcessEnv)
 /** Parses a response; rejects one of another shape with `server_refused`. */
 export function parsedAnswer<S extends z.ZodType>(schema: S, text: string, url: string): z.infer<S> {
   try {
-    return schema.parse(JSON.parse(text));
+    return schema.parse(parseJson(text, { values: MANY_JSON_VALUES }));
   } catch (cause) {
     throw new SyncError('server_refused', `${redactUrl(url)} does not answer as it should`, { cause });
   }

@@ -1,3 +1,4 @@
+import { parseJson } from '../lib/json.js';
 import { redactUrl } from '../lib/log.js';
 import type { LoadedSettings } from '../lib/options.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from '../lib/setting.js';
@@ -85,7 +86,7 @@ function shownValue(
 function shownText(text: string): string {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     return redactUrl(text); // plain text, possibly a URL
   }

@@ -5,6 +5,7 @@ import { get as httpsGet, type RequestOptions } from 'node:https';
 import { text } from 'node:stream/consumers';
 import * as z from 'zod';
 import { errorText, SyncError } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import { clientHealth } from '../wire/client-health.js';
 
 /** Where a program on this machine listens, and the PEM files of its certificate and key if it speaks TLS. */
@@ -79,7 +80,7 @@ const answer = z
 function saidOf(body: string): string {
   let value: unknown;
   try {
-    value = JSON.parse(body);
+    value = parseJson(body);
   } catch {
     return ''; // the status code says enough
   }

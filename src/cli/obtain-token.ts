@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import * as z from 'zod';
 import { PEER_TYPES, type PeerType } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
@@ -127,7 +128,7 @@ function listedBy(option: string): (text: string, before?: string[]) => string[]
 function readClaims(text: string): object {
   let claims: unknown;
   try {
-    claims = JSON.parse(text);
+    claims = parseJson(text);
   } catch {
     claims = undefined; // refused below
   }

@@ -2,6 +2,7 @@ import { Argument, type Command } from 'commander';
 import type * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
+import { MANY_JSON_VALUES, parseJson } from '../lib/json.js';
 import type { Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
 import type { ClientsAnswer } from '../wire/clients.js';
@@ -153,7 +154,7 @@ async function askClient({ url, token }: Target, env: NodeJS.ProcessEnv): Promis
   });
   if (asked instanceof SyncError)
     return { health, position: unknownPosition(asked, token), raw: `{"health":${text},"position":null}` };
-  const position = ownPosition.safeParse(JSON.parse(asked.text)).data;
+  const position = ownPosition.safeParse(parseJson(asked.text, { values: MANY_JSON_VALUES })).data;
   return {
     health,
     position: position ?? 'unknown: the client answers in another form',

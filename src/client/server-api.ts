@@ -11,6 +11,7 @@ import {
   type HeaderValues,
   retryAfterSeconds,
 } from '../lib/http-response.js';
+import { parseJson } from '../lib/json.js';
 import { redactUrl, Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
@@ -90,7 +91,7 @@ export class ServerApi {
     const query = new URLSearchParams(this.#options.policyDirs.map((dir): [string, string] => ['path', dir]));
     if (baseHash !== undefined) query.append('base_hash', baseHash);
     const { text, headers } = await this.#answer(this.#address('/policy', query), signal);
-    const bundle = parsed(policyBundle, JSON.parse, text, 'policy bundle');
+    const bundle = parsed(policyBundle, parseJson, text, 'policy bundle');
     return { ...bundle, traceparent: validTraceparent(headers.traceparent) };
   }
 

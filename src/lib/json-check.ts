@@ -1,8 +1,6 @@
-import type { jsonKind } from './json-text.js';
-
 /**
  * Checks in one pass that bytes which arrive in pieces are exactly one JSON value, without keeping them. Accepts what `JSON.parse`
- * accepts of the same bytes as strict UTF-8 (RFC 8259, RFC 3629), with one more bound: {@link MAX_JSON_DEPTH}.
+ * accepts of the same bytes as strict UTF-8 (RFC 8259, RFC 3629), with bounds on depth and number of values: {@link MAX_JSON_DEPTH}.
  */
 
 // Plain numbers, so that the switch is a jump table. They come first: otherwise the bundler makes variables
@@ -45,6 +43,11 @@ const SPACE = 4;
 
 /** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
 export const MAX_JSON_DEPTH = 10_000;
+/** Where data that is nested too deep is to be told from a text that is no JSON, this deep is read. */
+export const MAX_READ_DEPTH = 100 * MAX_JSON_DEPTH;
+
+/** What a value is, as far as its first character says. */
+export type JsonKind = 'object' | 'array' | 'scalar';
 
 /** Is called with the places of members of the outer objects. Offsets are in bytes, of all pieces together. */
 export interface MemberWatch {
@@ -101,7 +104,7 @@ export class JsonCheck {
   /** Open objects (1) and arrays (0), outermost first. */
   readonly #open: number[] = [];
   #offset = 0;
-  #kind: ReturnType<typeof jsonKind> = 'scalar';
+  #kind: JsonKind = 'scalar';
   /** True while the current string is a member name. */
   #inKey = false;
   /** Bytes that the current escape, character or literal still needs. */
@@ -111,6 +114,9 @@ export class JsonCheck {
   #high = 0;
   #literal: Uint8Array = new Uint8Array();
   readonly #maxDepth: number;
+  /** Values that may still begin. */
+  #valuesLeft: number;
+  readonly #maxValues: number;
   readonly #watch: MemberWatch | undefined;
   /** 0: nobody watches. */
   readonly #watchDepth: number;
@@ -119,8 +125,14 @@ export class JsonCheck {
   /** The most levels that were open since the last watched name. */
   #deepest = 0;
 
-  constructor({ maxDepth = MAX_JSON_DEPTH, watch }: { maxDepth?: number; watch?: MemberWatch } = {}) {
+  constructor({
+    maxDepth = MAX_JSON_DEPTH,
+    maxValues = Number.POSITIVE_INFINITY,
+    watch,
+  }: { maxDepth?: number; maxValues?: number; watch?: MemberWatch } = {}) {
     this.#maxDepth = maxDepth;
+    this.#maxValues = maxValues;
+    this.#valuesLeft = maxValues;
     this.#watch = watch;
     this.#watchDepth = watch?.depth ?? 0;
   }
@@ -207,7 +219,7 @@ export class JsonCheck {
   }
 
   /** Ends the input. Throws a {@link JsonSyntaxError} if there is no value, or it is not complete. */
-  end(): { kind: ReturnType<typeof jsonKind> } {
+  end(): { kind: JsonKind } {
     const state = this.#state;
     const complete =
       state === AFTER_VALUE || state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT_DIGITS;
@@ -268,6 +280,10 @@ export class JsonCheck {
   }
 
   #startValue(state: number, byte: number, at: number): number {
+    if (--this.#valuesLeft < 0) {
+      const offset = this.#offset + at;
+      throw new JsonSyntaxError(`more than ${this.#maxValues} values at byte ${offset}`, offset);
+    }
     if (byte === QUOTE) {
       this.#inKey = false;
       return STRING;

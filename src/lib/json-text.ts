@@ -1,3 +1,6 @@
+import { checkJson, endOfString, jsonString, parseJson, skipSpace } from './json.js';
+import type { JsonKind } from './json-check.js';
+
 /**
  * JSON kept as written. Parsing and printing changes numbers (12345678901234567890, 1.0), so documents travel as text
  * and are cut and joined as text (design D7, D33). The cutting functions expect VALID JSON: check first.
@@ -13,7 +16,7 @@ export class JsonText {
 
   /** Checks `text` and wraps it. Throws `SyntaxError` when it is not exactly one JSON value. */
   static parse(text: string): JsonText {
-    JSON.parse(text);
+    checkJson(text);
     return new JsonText(text.trim());
   }
 
@@ -29,21 +32,20 @@ export class JsonText {
 
   /** The parsed value; numbers may lose digits. */
   value(): unknown {
-    return JSON.parse(this.text);
+    return parseJson(this.text);
   }
 }
 
 /** The value of a text, or undefined (which no JSON text means) if it is not JSON. */
 export function jsonOrUndefined(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined; // what that means the caller knows
   }
 }
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
@@ -51,30 +53,16 @@ const CLOSE_ARRAY = 0x5d;
 const COMMA = 0x2c;
 
 /** The kind of a JSON text by its first character. */
-export function jsonKind(text: string): 'object' | 'array' | 'scalar' {
+export function jsonKind(text: string): JsonKind {
   const first = text.charCodeAt(0);
   return first === OPEN_OBJECT ? 'object' : first === OPEN_ARRAY ? 'array' : 'scalar';
 }
 
-function skipSpace(text: string, at: number): number {
-  let index = at;
-  for (;;) {
-    const code = text.charCodeAt(index);
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return index;
-    index++;
-  }
-}
-
 /** The index after the string that starts at `at`. */
 function skipString(text: string, at: number): number {
-  let end = text.indexOf('"', at + 1);
-  for (;;) {
-    if (end === -1) throw new SyntaxError('a JSON string does not end');
-    let slashes = 0;
-    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return end + 1;
-    end = text.indexOf('"', end + 1);
-  }
+  const end = endOfString(text, at + 1);
+  if (end === -1) throw new SyntaxError('a JSON string does not end');
+  return end;
 }
 
 /** The index after the value that starts at `at`. */
@@ -122,7 +110,7 @@ export function members(text: string, onRepeated?: (name: string) => void): Map<
   let at = skipSpace(text, 1);
   while (text.charCodeAt(assertWithin(text, at)) !== CLOSE_OBJECT) {
     const keyEnd = skipString(text, at);
-    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const key = jsonString(text.slice(at, keyEnd));
     const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
     const end = skipValue(text, start);
     if (found.has(key)) onRepeated?.(key);

@@ -1,4 +1,5 @@
 import { escapeControls } from './control-characters.js';
+import { parseChecked } from './json.js';
 
 /** A longer line is shortened: a peer may have named something in it. */
 const MAX_LINE = 32 * 1024;
@@ -22,7 +23,7 @@ function bounded(line: string): string {
 }
 
 function shortened(text: string): string {
-  const line: Record<string, unknown> = JSON.parse(text);
+  const line = parseChecked(text) as Record<string, unknown>; // the logger wrote it
   const short = JSON.stringify(cut(line));
   if (short.length <= MAX_LINE) return short;
   const { level, time, name, component, msg } = line;

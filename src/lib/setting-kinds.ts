@@ -1,8 +1,10 @@
 import * as z from 'zod';
 import { errorText } from './errors.js';
+import { parseJson } from './json.js';
 import { Secret } from './log.js';
 import { parseRate, type Rate } from './rate.js';
 import type { Setting, Settings } from './setting.js';
+import { withoutEnd } from './without-end.js';
 
 /** Values by key. */
 type Pairs = Readonly<Record<string, string>>;
@@ -143,7 +145,7 @@ export function urlSetting<D extends string | undefined = undefined>(
     z
       .url('must be a URL')
       .pipe(z.url({ protocol, error: 'must start with http://, https://, ws:// or wss://' }))
-      .transform((text) => text.replace(/\/+$/, ''));
+      .transform((text) => withoutEnd(text, '/'));
   return declare<string | D>(env, description, spec, {
     form: 'URL',
     domain: { kind: 'text', format: 'uri' },
@@ -348,7 +350,7 @@ export function jsonSetting<S extends z.ZodType>(
   description: string,
   spec: SettingSpec & { schema: S; form?: string; parseText?: (text: string) => unknown },
 ): Setting<z.infer<S> | undefined> {
-  const { form = 'JSON', parseText = JSON.parse } = spec;
+  const { form = 'JSON', parseText = parseJson } = spec;
   const read = (text: string): z.infer<S> => {
     let value: unknown;
     try {

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseJson } from './json.js';
 
 /** What the `package.json` of this package says, as far as the program needs it. */
 export interface PackageManifest {
@@ -12,7 +13,7 @@ export interface PackageManifest {
 
 /** The nearest `package.json` above this file. */
 export function packageManifest(): PackageManifest {
-  return JSON.parse(readFileSync(join(packageFolder(), 'package.json'), 'utf8')) as PackageManifest;
+  return parseJson(readFileSync(join(packageFolder(), 'package.json'), 'utf8')) as PackageManifest;
 }
 
 /** The version of this package. */

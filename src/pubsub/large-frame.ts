@@ -1,5 +1,6 @@
 import { SyncError } from '../lib/errors.js';
-import { JsonCheck, JsonSyntaxError, type MemberWatch } from '../lib/json-check.js';
+import { jsonString } from '../lib/json.js';
+import { JsonCheck, JsonSyntaxError, MAX_READ_DEPTH, type MemberWatch } from '../lib/json-check.js';
 
 /** Most bytes of a call beside the data that it publishes: twice what the topics of one peer may have. */
 export const MAX_CALL_BYTES = 2 * 1_048_576;
@@ -10,7 +11,7 @@ export const MAX_CALL_BYTES = 2 * 1_048_576;
  */
 export function withoutPublished(frame: Buffer): string {
   const found = new PublishedData(frame);
-  const check = new JsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
+  const check = new JsonCheck({ maxDepth: MAX_READ_DEPTH, watch: found });
   try {
     check.push(frame);
     check.end();
@@ -61,7 +62,7 @@ class PublishedData implements MemberWatch {
     if (this.#fits === PLACE.length) this.spans.push([start, end]);
   }
 
-  #nameAt(start: number, end: number): unknown {
-    return JSON.parse(this.#bytes.toString('utf8', start, end));
+  #nameAt(start: number, end: number): string {
+    return jsonString(this.#bytes.toString('utf8', start, end));
   }
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import * as z from 'zod';
 import { timerMs } from '../lib/async.js';
+import { parseJson } from '../lib/json.js';
 
 /** The authenticated peer of a socket, and what it may do. */
 export interface Peer {
@@ -73,7 +74,7 @@ const announcement = z.object({ client_id: z.string(), rpc_id: z.string().nullis
 export function announcedBy(dataText: string): { clientId: string; rpcId: string | undefined } | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(dataText);
+    value = parseJson(dataText);
   } catch {
     return undefined; // Nothing depends on it.
   }

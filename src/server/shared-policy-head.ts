@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { failureFields } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import type { Logger } from '../lib/log.js';
 import { type CommitProblem, commitProblem } from '../wire/commit-problem.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';
@@ -103,7 +104,7 @@ export function createSharedPolicyHead(
 
   function parsed({ seq, body }: PolicyHead): HeadBody {
     try {
-      return headBody.parse(JSON.parse(body));
+      return headBody.parse(parseJson(body));
     } catch (error) {
       // The next proposal replaces the row; the source still has every commit.
       log.error({ seq, ...failureFields(error, 'stack') }, 'cannot read the policy heads of the update log');

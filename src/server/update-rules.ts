@@ -5,16 +5,17 @@ import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
 import { isPointer, lengthProblem, parseDocPath } from '../wire/doc-path.js';
 import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
+import { patchShape } from '../wire/json-patch.js';
 import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
 /** Whether `-` (append) is accepted depends on the document: `log/patch-appends.ts`. */
 const pointer = z
   .string()
-  .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
   .refine((text) => lengthProblem(text) === undefined, {
     error: ({ input }) => lengthProblem(String(input)),
     abort: true,
   })
+  .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
   .refine(isPointer, 'must have no segment . or .., and no half of a surrogate pair');
 const source = pointer.refine((text) => !text.endsWith('/-'), 'must name what is there: nothing is at `-`');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
@@ -133,7 +134,7 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
     const fits = !isRoot || jsonKind(data.text) === 'object';
     return fits ? [] : [{ field: ['data'], msg: 'must be an object where dst_path is the root' }];
   }
-  const parsed = patchOperations.safeParse(data.value());
+  const parsed = patchOperations.safeParse(patchShape(data.text));
   if (parsed.success) return [];
   return fieldProblems(parsed.error, 'data').map(({ loc, msg }) => ({
     field: loc,

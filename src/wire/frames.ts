@@ -1,5 +1,7 @@
 import * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
+import { MAX_READ_DEPTH } from '../lib/json-check.js';
 import { members } from '../lib/json-text.js';
 
 /**
@@ -75,7 +77,7 @@ export function notifyFrame(
 export function readFrame(text: string): Frame | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text, { depth: MAX_READ_DEPTH });
   } catch (cause) {
     throw new SyncError('frame_invalid', 'a frame is not JSON', { cause });
   }

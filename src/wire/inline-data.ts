@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { JsonCheck, MAX_JSON_DEPTH, type MemberWatch } from '../lib/json-check.js';
+import { jsonString, parseChecked, parseJson } from '../lib/json.js';
+import { JsonCheck, MAX_JSON_DEPTH, MAX_READ_DEPTH, type MemberWatch } from '../lib/json-check.js';
 import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 
 /**
@@ -31,7 +32,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
   if (plain !== undefined) return plain;
   const found = new DataSpans(bytes);
-  const check = new JsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
+  const check = new JsonCheck({ maxDepth: MAX_READ_DEPTH, watch: found });
   for (let at = 0; at < bytes.length; at += STEP_BYTES) {
     if (at > 0) yield;
     check.push(bytes.subarray(at, at + STEP_BYTES));
@@ -42,7 +43,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const { spans } = found;
   if (spans.length === 0) {
     yield* countValues([bytes]);
-    return JSON.parse(bytes.toString());
+    return parseChecked(bytes.toString());
   }
   // Each span's place is taken by its index, so that of repeated names the one that counts is found by itself.
   const rest: Buffer[] = [];
@@ -53,7 +54,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   }
   rest.push(bytes.subarray(through));
   yield* countValues(rest);
-  const value: unknown = JSON.parse(Buffer.concat(rest).toString());
+  const value: unknown = parseChecked(Buffer.concat(rest).toString());
   for (const entry of entriesOf(value)) {
     const span = typeof entry.data === 'number' ? spans[entry.data] : undefined;
     if (span !== undefined) entry.data = JsonText.trusted(yield* textOf(bytes, span));
@@ -92,7 +93,7 @@ export function parseKeepingData(text: string): unknown {
 
 /** {@link parseKeepingData} for SYNC_DATA_CONFIG_SOURCES, where the entries lie below `config`. */
 export function parseKeepingSources(text: string): unknown {
-  const value: unknown = JSON.parse(text);
+  const value = parseJson(text);
   const config = isObject(value) ? members(text.trim()).get('config') : undefined;
   return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
 }
@@ -159,7 +160,7 @@ class DataSpans implements MemberWatch {
     const bytes = this.#bytes;
     for (let at = start; at < end; at++) {
       const byte = bytes[at];
-      if (byte === 0x5c) return JSON.parse(bytes.toString('utf8', start, end)) === JSON.parse(name.toString());
+      if (byte === 0x5c) return jsonString(bytes.toString('utf8', start, end)) === jsonString(name.toString());
       if (byte !== name[at - start]) return isSpace(byte) && at - start === name.length;
     }
     return end - start === name.length;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { errorText } from '../lib/errors.js';
+import { parseJson } from '../lib/json.js';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import {
@@ -29,11 +30,30 @@ export class PatchRefused extends Error {
 
 const rawOp = z.object({ op: z.string(), path: z.string(), from: z.string().nullish() });
 
+/**
+ * The operations in the text of a patch as values, without those that they write, which may be most of many megabytes: for each of
+ * those, an empty object. What is no list of objects shows as what it is.
+ */
+export function patchShape(text: string): unknown {
+  return jsonKind(text) === 'array' ? elements(text).map(opShape) : shape(text);
+}
+
+function opShape(text: string): unknown {
+  if (jsonKind(text) !== 'object') return shape(text);
+  return Object.fromEntries([...members(text)].map(([name, value]) => [name, shape(value)]));
+}
+
+/** A value that is neither list nor object, or an empty one of these. */
+function shape(text: string): unknown {
+  const kind = jsonKind(text);
+  return kind === 'scalar' ? parseJson(text) : kind === 'array' ? [] : {};
+}
+
 /** Reads a JSON patch. Throws {@link PatchRefused} that names the operation at fault. */
 export function parsePatch(text: string): PatchOp[] {
   if (jsonKind(text) !== 'array') throw new PatchRefused('a PATCH needs a list of JSON patch operations');
   return elements(text).map((item, index) => {
-    const parsed = rawOp.safeParse(JSON.parse(item));
+    const parsed = rawOp.safeParse(opShape(item));
     if (!parsed.success) throw new PatchRefused(`operation ${index} of the patch needs "op" and "path"`);
     const { op, path, from } = parsed.data;
     const at = pointer(path, index);

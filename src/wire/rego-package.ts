@@ -1,9 +1,10 @@
-/** White space and comments, which may stand before and after the keyword. Sticky patterns keep the scan linear. */
-const SPACE = /(?:[ \t\r\n]|#[^\n]*(?:\n|$))*/y;
+import { jsonString } from '../lib/json.js';
+
 const KEYWORD = /package(?=[ \t\r\n#])/y;
-const FIRST_PART = /[A-Za-z_][A-Za-z0-9_]*/y;
-/** `.name`, `["any text"]` or a raw string in brackets. */
-const NEXT_PART = /\.[A-Za-z_][A-Za-z0-9_]*|\[\s*(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`)\s*\]/y;
+const NAME = /[A-Za-z_][A-Za-z0-9_]*/y;
+const NAME_AFTER_DOT = /\.[A-Za-z_][A-Za-z0-9_]*/y;
+const OPEN = /\[\s*/y;
+const CLOSE = /\s*\]/y;
 
 /** A package declaration: its parts as the text has them, none where there is no package that OPA would read, and where it begins. */
 interface Declaration {
@@ -12,22 +13,64 @@ interface Declaration {
 }
 
 function declarationOf(rego: string): Declaration {
-  let at = rego.startsWith('\uFEFF') ? 1 : 0;
-  const take = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(rego)?.[0];
-    if (found !== undefined) at += found.length;
-    return found;
-  };
-  take(SPACE);
-  const start = at;
-  if (take(KEYWORD) === undefined) return { parts: [], start };
-  take(SPACE);
-  const first = take(FIRST_PART);
-  if (first === undefined) return { parts: [], start };
-  const parts = [first];
-  for (let part = take(NEXT_PART); part !== undefined; part = take(NEXT_PART)) parts.push(part);
+  const start = afterSpace(rego, rego.startsWith('\uFEFF') ? 1 : 0);
+  const keyword = endOf(KEYWORD, rego, start);
+  const parts: string[] = [];
+  if (keyword === undefined) return { parts, start };
+  let at = afterSpace(rego, keyword);
+  for (let end = endOf(NAME, rego, at); end !== undefined; end = endOfPart(rego, at)) {
+    parts.push(rego.slice(at, end));
+    at = end;
+  }
   return { parts, start };
+}
+
+/** The index after what a sticky expression finds at `at`; undefined if it finds nothing. */
+function endOf(pattern: RegExp, rego: string, at: number): number | undefined {
+  pattern.lastIndex = at;
+  return pattern.test(rego) ? pattern.lastIndex : undefined;
+}
+
+/** The index after white space and comments, of which a module may have any number. */
+function afterSpace(rego: string, from: number): number {
+  for (let at = from; ; ) {
+    const next = rego.charAt(at);
+    if (next === '#') {
+      const end = rego.indexOf('\n', at);
+      at = end === -1 ? rego.length : end + 1;
+    } else if (next !== '' && ' \t\r\n'.includes(next)) at++;
+    else return at;
+  }
+}
+
+/** The index after `.name`, `["any text"]` or a raw string in brackets. */
+function endOfPart(rego: string, at: number): number | undefined {
+  const text = endOf(OPEN, rego, at);
+  if (text === undefined) return endOf(NAME_AFTER_DOT, rego, at);
+  const { end, isClosed } = regoText(rego, text);
+  return isClosed ? endOf(CLOSE, rego, end) : undefined;
+}
+
+/**
+ * The text in quotes, or raw, at an index: where it ends, and whether by its quote and not by the end of the line or module. Of what
+ * is no text, nothing.
+ */
+export function regoText(rego: string, at: number): { end: number; isClosed: boolean } {
+  const quote = rego.charAt(at);
+  if (quote === '`') {
+    const end = rego.indexOf('`', at + 1);
+    return end === -1 ? { end: rego.length, isClosed: false } : { end: end + 1, isClosed: true };
+  }
+  if (quote !== '"') return { end: at, isClosed: false };
+  for (let end = at + 1; end < rego.length; end++) {
+    const next = rego.charAt(end);
+    if (next === '"') return { end: end + 1, isClosed: true };
+    if (next === '\n') return { end, isClosed: false };
+    if (next !== '\\') continue;
+    if (end + 1 === rego.length || rego.charAt(end + 1) === '\n') return { end, isClosed: false };
+    end++;
+  }
+  return { end: rego.length, isClosed: false };
 }
 
 /**
@@ -55,7 +98,7 @@ function segmentOf(part: string): string {
   const quoted = part.slice(1, -1).trim();
   if (quoted.startsWith('`')) return quoted.slice(1, -1);
   try {
-    return String(JSON.parse(quoted));
+    return jsonString(quoted);
   } catch {
     return quoted.slice(1, -1); // The engine will say what is wrong with the escape.
   }

@@ -1,3 +1,4 @@
+import { jsonString } from '../lib/json.js';
 import { elements, jsonKind, members } from '../lib/json-text.js';
 
 /** Exponents of more digits are compared as they are written. */
@@ -25,7 +26,7 @@ export function sameJson(a: string, b: string): boolean {
     }
     return true;
   }
-  if (left.startsWith('"') && right.startsWith('"')) return JSON.parse(left) === JSON.parse(right);
+  if (left.startsWith('"') && right.startsWith('"')) return jsonString(left) === jsonString(right);
   return isNumber(left) && isNumber(right) && sameNumber(left, right);
 }
 
@@ -40,7 +41,7 @@ function sameNumber(a: string, b: string): boolean {
 
 /** A number as `digits * 10^exponent`, in the one form where the digits have no zeros at either end; zero has none. */
 function decimal(text: string): { digits: string; exponent: bigint } | undefined {
-  const found = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?)0*(\d+))?$/.exec(text);
+  const found = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?)0*([1-9]\d*)?)?$/.exec(text);
   if (found === null) return undefined;
   const [, sign, whole = '', fraction = '', exponentSign, exponentDigits = '0'] = found;
   const all = whole + fraction;

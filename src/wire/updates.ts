@@ -1,5 +1,7 @@
 import * as z from 'zod';
-import { elements, members } from '../lib/json-text.js';
+import { checkJson, parseJson } from '../lib/json.js';
+import { MAX_READ_DEPTH } from '../lib/json-check.js';
+import { elements, jsonKind, members, objectText } from '../lib/json-text.js';
 import { peerUpdate } from './data.js';
 import { parseKeepingData } from './inline-data.js';
 import { dict, list, MANY } from './lists.js';
@@ -34,8 +36,10 @@ export type UpdatesPage = z.infer<typeof updatesPage>;
 
 /** Parses the text of an {@link updatesPage}; inline data stays text (design D33). Throws `SyntaxError` for no JSON. */
 export function parseKeepingUpdates(text: string): unknown {
-  const page: unknown = JSON.parse(text);
-  if (typeof page !== 'object' || page === null || !('updates' in page) || !Array.isArray(page.updates)) return page;
-  const updatesText = members(text.trim()).get('updates');
-  return updatesText === undefined ? page : { ...page, updates: elements(updatesText).map(parseKeepingData) };
+  checkJson(text, MAX_READ_DEPTH);
+  const trimmed = text.trim();
+  const updates = jsonKind(trimmed) === 'object' ? members(trimmed).get('updates') : undefined;
+  if (updates === undefined || jsonKind(updates) !== 'array') return parseJson(text);
+  const rest = [...members(trimmed)].filter(([name]) => name !== 'updates');
+  return { ...(parseJson(objectText(rest)) as object), updates: elements(updates).map(parseKeepingData) };
 }

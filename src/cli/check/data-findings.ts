@@ -1,5 +1,6 @@
 import type { TextFile } from '../../checker/messages.js';
 import { folderPath } from '../../client/desired/policy-content.js';
+import { jsonKind, members } from '../../lib/json-text.js';
 import { directoryOf } from '../../server/bundle/directories.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
@@ -29,9 +30,8 @@ function shadowed(files: readonly DataFile[]): Finding[] {
   for (const [index, above] of files.entries()) {
     const below = files.slice(index + 1).filter(({ path }) => isWithin(path, above.path));
     if (below.length === 0) continue;
-    const value: unknown = JSON.parse(above.text);
     for (const { file, path } of below) {
-      const place = replacedPlace(value, path, above.path.length);
+      const place = replacedPlace(above.text.trim(), path, above.path.length);
       if (place === undefined) continue;
       const message = `its value at ${docPathText(place)} is replaced by ${file}`;
       const finding = warningFinding('data_shadowed', 'data', message, SHADOWED_REMEDY, { file: above.file });
@@ -42,16 +42,16 @@ function shadowed(files: readonly DataFile[]): Finding[] {
 }
 
 /** Where a document has a value at a path, or one on the way that is no object; undefined if it leaves room. */
-function replacedPlace(value: unknown, path: DocPath, from: number): DocPath | undefined {
-  let at = value;
+function replacedPlace(text: string, path: DocPath, from: number): DocPath | undefined {
+  let at = text;
   for (const [index, segment] of path.entries()) {
     if (index < from) continue;
-    if (typeof at !== 'object' || at === null || Array.isArray(at)) return path.slice(0, index);
-    if (!Object.hasOwn(at, segment)) return undefined;
-    at = (at as Record<string, unknown>)[segment];
+    if (jsonKind(at) !== 'object') return path.slice(0, index);
+    const next = members(at).get(segment);
+    if (next === undefined) return undefined;
+    at = next;
   }
-  const isEmpty = typeof at === 'object' && at !== null && Object.keys(at).length === 0;
-  return isEmpty ? undefined : path;
+  return /^(?:\{\s*\}|\[\s*\])$/.test(at) ? undefined : path;
 }
 
 function isWithin(path: DocPath, above: DocPath): boolean {

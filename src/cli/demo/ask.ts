@@ -1,4 +1,5 @@
 import { sleep, withAnySignal } from '../../lib/async.js';
+import { parseJson } from '../../lib/json.js';
 import { DemoFailure } from './failure.js';
 import type { Part } from './processes.js';
 
@@ -22,7 +23,7 @@ export async function askJson(url: string, signal: AbortSignal, body?: unknown):
           ? {}
           : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
       });
-      return { status: response.status, json: await response.json() };
+      return { status: response.status, json: parseJson(await response.text()) };
     };
     return await withAnySignal([signal], ask, ANSWER_MS);
   } catch {

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorText } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import { DemoFailure } from './failure.js';
 
 type Users = Readonly<Record<string, { readonly role: string }>>;
@@ -20,7 +21,7 @@ export function changeRole(file: string, user: string, role: string): void {
 }
 
 function readUsers(file: string): Users {
-  return JSON.parse(readFileSync(file, 'utf8')) as Users;
+  return parseJson(readFileSync(file, 'utf8')) as Users;
 }
 
 /** A running data source. */

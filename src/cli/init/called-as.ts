@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import * as z from 'zod';
+import { parseJson } from '../../lib/json.js';
 import { shellWord } from './shell-word.js';
 
 /** Where the program is called, and what it knows of itself. */
@@ -70,7 +71,7 @@ function npxSource(packageFolder: string): string | undefined {
 
 function npxSpec(file: string): string | undefined {
   try {
-    return NpxManifest.parse(JSON.parse(readFileSync(file, 'utf8'))).dependencies.policysync;
+    return NpxManifest.parse(parseJson(readFileSync(file, 'utf8'))).dependencies.policysync;
   } catch {
     return undefined; // another npm may note it in another way: the program is then called by its file
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import { type FleetRow, type FleetSnapshot, fleetDelta, fleetEnd, fleetSnapshot } from '../../wire/fleet.js';
 import type { ServerEvent } from './event-reader.js';
 
@@ -11,11 +12,16 @@ export interface FleetState {
 /** The fleet after an event. Undefined: nothing is known yet. Throws a ZodError for an event of another shape. */
 export function nextState(state: FleetState | undefined, { name, data }: ServerEvent): FleetState | undefined {
   if (name === 'snapshot') {
-    const { clients, changes: _, ...fleet } = fleetSnapshot.parse(JSON.parse(data));
+    const { clients, changes: _, ...fleet } = fleetSnapshot.parse(parseJson(data, { values: MANY_JSON_VALUES }));
     return { fleet, rows: new Map(clients.map((row) => [row.id, row])) };
   }
   if (name !== 'delta' || state === undefined) return state;
-  const { clients = [], gone = [], changes: _, ...news } = fleetDelta.parse(JSON.parse(data));
+  const {
+    clients = [],
+    gone = [],
+    changes: _,
+    ...news
+  } = fleetDelta.parse(parseJson(data, { values: MANY_JSON_VALUES }));
   const rows = new Map(state.rows);
   for (const row of clients) rows.set(row.id, row);
   for (const id of gone) rows.delete(id);
@@ -26,5 +32,7 @@ export function nextState(state: FleetState | undefined, { name, data }: ServerE
 
 /** Why the server ends the stream; undefined: it does not. */
 export function endOf({ name, data }: ServerEvent): string | undefined {
-  return name === 'end' ? z.object(fleetEnd.shape).parse(JSON.parse(data)).reason : undefined;
+  return name === 'end'
+    ? z.object(fleetEnd.shape).parse(parseJson(data, { values: MANY_JSON_VALUES })).reason
+    : undefined;
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import { serverAddress } from '../../lib/server-address.js';
 import { type TraceAnswer, type TraceClient, traceAnswer } from '../../wire/trace.js';
 import { parsedAnswer } from '../all-clients.js';
@@ -41,7 +42,7 @@ async function wholeTrace(
     const address = serverAddress(url, `/trace/${encodeURIComponent(change)}`, query);
     const { text } = await askServer({ url: address, token }, { code: 'server_refused' }, env);
     const { next, ...answer } = parsedAnswer(traceAnswer, text, url);
-    const { next: _, ...raw } = JSON.parse(text) as { clients: unknown[]; next?: unknown };
+    const { next: _, ...raw } = parseJson(text, { values: MANY_JSON_VALUES }) as { clients: unknown[]; next?: unknown };
     clients.push(...answer.clients);
     rawClients.push(...raw.clients);
     if (next === null || answer.clients.length === 0) {

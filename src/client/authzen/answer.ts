@@ -1,4 +1,5 @@
 import { SyncError } from '../../lib/errors.js';
+import { jsonString } from '../../lib/json.js';
 import { elements, JsonText, jsonKind, members } from '../../lib/json-text.js';
 import type { SearchKind } from './request.js';
 
@@ -77,7 +78,7 @@ function entityOf(
   const isString = (name: string): boolean => from.get(name)?.startsWith('"') === true;
   if (kind === 'action') return isString('name') ? JsonText.trusted(text) : 'unusable';
   if (!isString('type') || !isString('id')) return 'unusable';
-  return JSON.parse(from.get('type') ?? '') === type ? JsonText.trusted(text) : 'other type';
+  return jsonString(from.get('type') ?? '""') === type ? JsonText.trusted(text) : 'other type';
 }
 
 function shown(text: string): string {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { parseJson } from '../../lib/json.js';
 
 /** The members of a request by which a rule is chosen. Undefined: the request does not have it (an action search has no action). */
 export interface RuleSubject {
@@ -58,7 +59,7 @@ export const actionSearchRules = decisionRules.refine(
 /** Reads the text of a mapping setting before its schema: a text that is no JSON list is the path of one rule. */
 export function rulesText(text: string): unknown {
   const trimmed = text.trim();
-  return trimmed.startsWith('[') ? JSON.parse(trimmed) : [{ path: trimmed }];
+  return trimmed.startsWith('[') ? parseJson(trimmed) : [{ path: trimmed }];
 }
 
 /** The path of the rule that answers a request. */

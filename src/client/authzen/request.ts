@@ -1,4 +1,5 @@
 import { SyncError } from '../../lib/errors.js';
+import { jsonString } from '../../lib/json.js';
 import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
 import { elements, jsonKind, members, numbers, objectText } from '../../lib/json-text.js';
 
@@ -170,8 +171,8 @@ function required(from: Members, name: string): string {
 function string(from: Members, name: string, what: string): string {
   const text = optional(from, name);
   if (text === undefined) throw badRequest(`${what}.${name}: is missing`);
-  const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined;
-  if (typeof value !== 'string') throw wrongType(`${what}.${name}`, 'a string', text);
+  if (!text.startsWith('"')) throw wrongType(`${what}.${name}`, 'a string', text);
+  const value = jsonString(text);
   if (/\p{Surrogate}/u.test(value)) throw badRequest(`${what}.${name}: has half a surrogate pair`);
   return value;
 }

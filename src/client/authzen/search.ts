@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { parseJson } from '../../lib/json.js';
 import type { JsonText } from '../../lib/json-text.js';
 import type { Found } from './answer.js';
 import { badRequest, inputOf, type SearchKind, type SearchRequest } from './request.js';
@@ -58,7 +59,7 @@ export function pageOf(
 
 /** What makes two requests the same: not white space and the order of members, which may differ from one sending to the next. */
 function digestOf(kind: SearchKind, request: SearchRequest): string {
-  const input = inOrder(JSON.parse(inputOf(request)));
+  const input = inOrder(parseJson(inputOf(request)));
   return hash('sha256', JSON.stringify([kind, input]), 'hex').slice(0, 32);
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { startTimer } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DecisionEngine, EngineAnswer, EngineQuestion } from '../engine/decision-engine.js';
@@ -208,7 +209,7 @@ export class Decisions implements Decider {
     if (onUnavailable === 'deny') return denied(error);
     const last = onUnavailable === 'error' ? undefined : this.#stale(question, error);
     if (typeof onUnavailable === 'function') {
-      const input = question.input === undefined ? undefined : (JSON.parse(question.input) as unknown);
+      const input = question.input === undefined ? undefined : parseJson(question.input, { values: MANY_JSON_VALUES });
       const result = await onUnavailable({ path: question.path, input, error, last });
       return fallback(result as T, error);
     }
@@ -251,7 +252,7 @@ function decisionOf(
       error: undefined,
     };
   }
-  const result = text === 'true' || (text === 'false' ? false : (JSON.parse(text) as unknown));
+  const result = text === 'true' || (text === 'false' ? false : parseJson(text, { values: MANY_JSON_VALUES }));
   return {
     kind: 'result',
     result,

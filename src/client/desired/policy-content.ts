@@ -1,4 +1,6 @@
 import { SyncError } from '../../lib/errors.js';
+import { checkJson } from '../../lib/json.js';
+import { jsonKind } from '../../lib/json-text.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
@@ -61,16 +63,15 @@ function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<str
  */
 export function staticLayers(content: PolicyContent): Layer[] {
   return content.data.map(({ folder, text }, index) => {
-    let value: unknown;
     try {
-      value = JSON.parse(text);
+      checkJson(text);
     } catch (cause) {
       throw new SyncError('engine_refused', `the data file of folder ${folder} in commit ${content.hash} is not JSON`, {
         cause,
       });
     }
     const path = folderPath(folder);
-    if (path.length === 0 && (typeof value !== 'object' || value === null || Array.isArray(value))) {
+    if (path.length === 0 && jsonKind(text.trim()) !== 'object') {
       throw new SyncError(
         'engine_refused',
         `the data file of the root folder in commit ${content.hash} must be an object`,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { EngineMarker, EngineSeals, Seal } from './engine.js';
 import type { OpaRest } from './opa-rest.js';
@@ -122,7 +123,7 @@ export class Marker implements EngineMarker, EngineSeals {
 
   async #read(signal: AbortSignal): Promise<Found | undefined> {
     const text = await this.#rest.getData(MARKER_PATH, signal);
-    return text === undefined ? undefined : (document.safeParse(JSON.parse(text)).data ?? FOREIGN);
+    return text === undefined ? undefined : (document.safeParse(parseJson(text)).data ?? FOREIGN);
   }
 
   #isOurs({ client_state: state }: Found): boolean {

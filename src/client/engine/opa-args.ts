@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import type { inlineEngineConfig } from '../options.js';
 
 /** Typed value of SYNC_INLINE_ENGINE_CONFIG. */
@@ -87,7 +88,7 @@ export function configOverrides(configText: string): ConfigOverride[] {
       throw new SyncError('config_invalid', `the engine's configuration cannot be combined at "${path}"`);
     }
   };
-  visit(JSON.parse(configText), '');
+  visit(parseJson(configText), '');
   return found;
 }
 

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import * as z from 'zod';
 import { withAnySignal } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import { moduleAt } from './bundle-archive.js';
 import { EngineRefusal } from './engine.js';
 import { AUTHZ_DECISION } from './opa-authz.js';
@@ -197,7 +198,7 @@ export class OpaBundleServer {
       response.writeHead(200).end();
       let value: unknown;
       try {
-        value = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+        value = parseJson(Buffer.concat(chunks).toString('utf8'));
       } catch {
         return; // truncated when the child exited; the next report is complete
       }

@@ -4,6 +4,7 @@ import { withAnySignal } from '../../lib/async.js';
 import { httpConnector } from '../../lib/connect.js';
 import { tlsAdvice } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
+import { checkJson, MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import { elements, jsonOrUndefined, members, objectText } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import { outermost } from '../../lib/path-tree.js';
@@ -50,8 +51,9 @@ export function opaProblems(
 }
 
 function conflictOf(message: string): { conflictPath?: DocPath } {
-  const found = /conflicting rule for data path (.+?) found/.exec(message);
-  return found?.[1] === undefined ? {} : { conflictPath: found[1].split('/') };
+  const [, path] = message.split('conflicting rule for data path ', 2);
+  const end = path?.indexOf(' found') ?? -1;
+  return path === undefined || end < 1 ? {} : { conflictPath: path.slice(0, end).split('/') };
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -315,8 +317,9 @@ export class OpaRest {
 
   /** Returns the document at a path, as text; undefined if there is none. */
   async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
-    const parsed = z.object({ result: z.unknown().optional() }).parse(JSON.parse(await this.getText(path, signal)));
-    return parsed.result === undefined ? undefined : JSON.stringify(parsed.result);
+    const text = (await this.getText(path, signal)).trim();
+    checkJson(text);
+    return members(text).get('result');
   }
 
   /** Returns ids and texts of the engine's modules. */
@@ -324,7 +327,7 @@ export class OpaRest {
     const answer = await this.#call('GET', '/v1/policies', signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/policies');
     const list = z.object({ result: z.array(z.object({ id: z.string(), raw: z.string().default('') })).default([]) });
-    return list.parse(JSON.parse(answer.text)).result;
+    return list.parse(parseJson(answer.text, { values: MANY_JSON_VALUES })).result;
   }
 
   async putPolicy(id: string, rego: string, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
-import { regoPackage } from '../../wire/rego-package.js';
+import { jsonString } from '../../lib/json.js';
+import { regoPackage, regoText } from '../../wire/rego-package.js';
 
 /** What a module defines under a name: a function with so many arguments, a set (`contains`), or anything else. */
 export type RuleHead =
@@ -17,8 +18,17 @@ export interface RegoOutline {
   readonly refs: readonly (readonly string[])[];
 }
 
-/** Comments and white space, texts, names, and single characters. Each alternative is linear. */
-const TOKEN = /#[^\n]*|[ \t\r\n]+|"(?:[^"\\\n]|\\.)*"?|`[^`]*`?|[A-Za-z_]\w*|[\s\S]/y;
+/** Comments and white space, names, and single characters. */
+const TOKEN = /#[^\n]*|[ \t\r\n]+|[A-Za-z_]\w*|[\s\S]/y;
+
+/** Where the token that begins at an index ends. */
+function endOfToken(rego: string, at: number): number {
+  if (/["`]/.test(rego.charAt(at))) return regoText(rego, at).end;
+  TOKEN.lastIndex = at;
+  TOKEN.test(rego);
+  return TOKEN.lastIndex;
+}
+
 /** Names that begin no rule. */
 const KEYWORDS = new Set([
   'package',
@@ -51,9 +61,9 @@ function tokensOf(rego: string): Token[] {
   let depth = 0;
   let isFirst = true;
   let isApart = true;
-  TOKEN.lastIndex = 0;
-  for (let found = TOKEN.exec(rego); found !== null; found = TOKEN.exec(rego)) {
-    const [text] = found;
+  for (let at = 0; at < rego.length; ) {
+    const text = rego.slice(at, endOfToken(rego, at));
+    at += text.length;
     if (/^[#\s]/.test(text)) {
       isFirst ||= text.includes('\n');
       isApart = true;
@@ -63,7 +73,7 @@ function tokensOf(rego: string): Token[] {
     tokens.push({ text, isFirst: isFirst && depth === 0, isApart });
     if ('{[('.includes(text)) depth++;
     // Expressions inside of a template string.
-    if (tokens.at(-2)?.text === '$' && /^["`]/.test(text)) tokens.push(...inner(text));
+    if (tokens.at(-2)?.text === '$' && /^["`]/.test(text)) for (const token of inner(text)) tokens.push(token);
     isFirst = false;
     isApart = false;
   }
@@ -71,10 +81,7 @@ function tokensOf(rego: string): Token[] {
 }
 
 function inner(template: string): Token[] {
-  const at = TOKEN.lastIndex;
-  const found = tokensOf(template.slice(1).replaceAll(/["`]/g, ' '));
-  TOKEN.lastIndex = at;
-  return found.map((token) => ({ ...token, isFirst: false }));
+  return tokensOf(template.slice(1).replaceAll(/["`]/g, ' ')).map((token) => ({ ...token, isFirst: false }));
 }
 
 /** Reads the outline of a module. */
@@ -135,7 +142,7 @@ function refAt(tokens: readonly Token[], from: number): string[] {
 function textOf(quoted: string): string {
   if (quoted.startsWith('`')) return quoted.slice(1, -1);
   try {
-    return String(JSON.parse(quoted));
+    return jsonString(quoted);
   } catch {
     return quoted.slice(1, -1); // the engine will say what is wrong with the escape
   }

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { checkJson } from '../../lib/json.js';
 import { JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 
 /** Checks a document that arrives in pieces; both methods throw a `JsonSyntaxError` once it is invalid. */
@@ -52,7 +53,7 @@ export function shortJson(bytes: Buffer): string | undefined {
   if (bytes.length >= SHORT_BYTES || !isUtf8(bytes)) return undefined;
   const text = bytes.toString('utf8');
   try {
-    JSON.parse(text);
+    checkJson(text);
     return text;
   } catch {
     return undefined; // documented above

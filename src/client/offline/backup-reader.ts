@@ -1,6 +1,7 @@
 import { constants } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorText, firstIssue, SyncError } from '../../lib/errors.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import { JsonText } from '../../lib/json-text.js';
 import { parsePointer } from '../../wire/doc-path.js';
 import { parsePatch } from '../../wire/json-patch.js';
@@ -93,7 +94,7 @@ async function readOurs(
 ): Promise<BackupContent> {
   const header = parseHeader(await reader.line(HEADER_LIMIT_BYTES));
   await reader.expect(POLICY_START);
-  const policy = backupPolicy.parse(JSON.parse(await reader.text(header.policy_size)));
+  const policy = backupPolicy.parse(parseJson(await reader.text(header.policy_size), { values: MANY_JSON_VALUES }));
   await reader.expect(DOCUMENTS_START);
   for (const [index, item] of header.documents.entries()) {
     if (index > 0) await reader.expect(DOCUMENT_SEPARATOR);
@@ -113,7 +114,7 @@ function parseHeader(line: string): BackupHeader {
   }
   const before = `${BACKUP_START}${version},"header":`;
   if (!line.startsWith(before) || !line.endsWith(',')) throw new Error('its first line is not a header');
-  const parsed = backupHeader.safeParse(JSON.parse(line.slice(before.length, -1)));
+  const parsed = backupHeader.safeParse(parseJson(line.slice(before.length, -1), { values: MANY_JSON_VALUES }));
   if (parsed.success) return parsed.data;
   throw new Error(`its header is not as documented at ${firstIssue(parsed.error)}`);
 }

@@ -1,11 +1,12 @@
 import * as z from 'zod';
-import { members } from '../../lib/json-text.js';
+import { checkJson, parseJson } from '../../lib/json.js';
+import { jsonKind, members } from '../../lib/json-text.js';
 import { STATIC_ERA } from '../desired/layers.js';
 import type { Spool } from '../fetch/spool.js';
 import type { BackupContent, BackupDocument } from './backup-format.js';
 
-/** OPAL's backup file (opal-protocol P6.6). */
-const opalBackup = z.object({ policies: z.record(z.string(), z.string()), data: z.looseObject({}) });
+/** The modules in OPAL's backup file (opal-protocol P6.6), which has `data` beside them. */
+const policies = z.record(z.string(), z.string());
 
 /** Below static data: an OPAL backup mirrors everything in the engine, and all other sources take precedence. */
 const OPAL_ERA = STATIC_ERA - 1;
@@ -24,15 +25,17 @@ export async function readOpalBackup(
   made: BackupDocument[],
   signal: AbortSignal,
 ): Promise<BackupContent> {
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    checkJson(text);
   } catch (cause) {
     throw new Error('it is not JSON', { cause });
   }
-  const parsed = opalBackup.safeParse(value);
-  if (!parsed.success) throw new Error('it is neither a backup of this program nor one of an OPAL client');
-  const data = members(members(text.trim()).get('data') ?? '{}');
+  const whole = jsonKind(text.trim()) === 'object' ? members(text.trim()) : new Map<string, string>();
+  const dataText = whole.get('data') ?? '';
+  const parsed = policies.safeParse(parseJson(whole.get('policies') ?? 'null'));
+  if (!parsed.success || jsonKind(dataText) !== 'object')
+    throw new Error('it is neither a backup of this program nor one of an OPAL client');
+  const data = members(dataText);
   let index = 0;
   for (const [key, member] of data) {
     if (key === RESERVED) continue;
@@ -44,7 +47,7 @@ export async function readOpalBackup(
       entry: undefined,
     });
   }
-  const modules = new Map(Object.entries(parsed.data.policies));
+  const modules = new Map(Object.entries(parsed.data));
   return {
     createdMs: 0,
     directories: [],

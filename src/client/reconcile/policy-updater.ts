@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type BackoffOptions, Wakeup } from '../../lib/async.js';
 import { type ErrorCode, errorText, failureFields, SyncError } from '../../lib/errors.js';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
@@ -148,7 +149,7 @@ export class PolicyUpdater {
    * since; one that cannot be read may mean anything, so the server is asked.
    */
   notified(dataText: string): void {
-    const notice = policyNotice.safeParse(parseJson(dataText));
+    const notice = policyNotice.safeParse(jsonOrUndefined(dataText));
     const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
     if (hash !== undefined) this.#deps.status.policyWanted(hash);
     // While an update is under way, what is held is about to change: the branch may have come back to it since.
@@ -392,14 +393,6 @@ function hasContent(held: PolicyContent, bundle: PolicyBundle): boolean {
 function sameContent(held: PolicyContent, fresh: PolicyContent): boolean {
   const all = ({ hash: _, modules, ...more }: PolicyContent): object => ({ ...more, modules: [...modules] });
   return isDeepStrictEqual(all(held), all(fresh));
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // The schema refuses it, and the server is asked.
-  }
 }
 
 /** Codes of a server that cannot be asked. */

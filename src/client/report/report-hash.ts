@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { jsonString } from '../../lib/json.js';
 
 /**
  * SYNC_REPORT_HASH_FORM. `bytes`: SHA-256 of the bytes as they were fetched, which the client has anyway. `opal`: of the
@@ -31,7 +32,7 @@ export function reportHash(form: HashForm, body: Hashable): string | null {
  */
 export function opalHash(text: string): string {
   const trimmed = text.trim();
-  const hashed = trimmed.startsWith('"') ? (JSON.parse(trimmed) as string) : pythonJson(trimmed);
+  const hashed = trimmed.startsWith('"') ? jsonString(trimmed) : pythonJson(trimmed);
   return createHash('sha256').update(hashed).digest('hex');
 }
 
@@ -60,7 +61,7 @@ export function pythonJson(text: string): string {
       value = closed(top);
     } else if (first === '"') {
       at = stringEnd(text, start);
-      const string = JSON.parse(text.slice(start, at)) as string;
+      const string = jsonString(text.slice(start, at));
       if (top?.kind === 'object' && top.key === undefined) {
         top.key = string;
         continue;

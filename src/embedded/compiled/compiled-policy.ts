@@ -1,3 +1,4 @@
+import { parseJson } from '../../lib/json.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DocumentOp } from '../types.js';
 import { type Address, instantiate, MOST_PAGES, PAGE_BYTES, type PolicyExports } from './abi.js';
@@ -189,7 +190,7 @@ export class CompiledPolicy {
 
   #namedNumbers(value: Address): [string, number][] {
     const text = this.#memory.textAt(this.#exports.opa_json_dump(value));
-    return Object.entries(JSON.parse(text) as Record<string, number>);
+    return Object.entries(parseJson(text) as Record<string, number>);
   }
 
   #noteEnd(): void {

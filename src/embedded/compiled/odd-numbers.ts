@@ -1,3 +1,4 @@
+import { jsonString } from '../../lib/json.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import type { DocumentOp } from '../types.js';
 
@@ -5,12 +6,9 @@ import type { DocumentOp } from '../types.js';
  * Numbers that mean the same to OPA however they are written, but not to a compiled policy: with an exponent (another key of sets and
  * objects), negative zero, whole ones with a fraction (1.0 is an index of an array to OPA), and those with more digits than are exact.
  */
-const EXPONENT = String.raw`\d[eE]`;
-const NEGATIVE_ZERO = String.raw`-0(?:\.0*)?(?![\d.])`;
-const WHOLE_FRACTION = String.raw`\.0+(?!\d)`;
-const MANY_DIGITS = String.raw`\d{19}|\d\.\d{15}|\d{15}\.\d`;
+
 /** Matches every text that may have such a number, and few others: strings are not told apart. */
-const MAY_BE_ODD = new RegExp(`${EXPONENT}|${NEGATIVE_ZERO}|${WHOLE_FRACTION}|${MANY_DIGITS}`);
+const MAY_BE_ODD = /\d[eE]|-0(?:\.0*)?(?![\d.])|\.0+(?!\d)|\d{19}|\d\.\d{15}|\d{15}\.\d/;
 
 /** More places than this in one text are one: the text itself. */
 const MOST_PLACES = 100;
@@ -30,7 +28,7 @@ export function placesOfOddNumbers(json: string): readonly DocPath[] {
     const end = next === '"' ? endOfString(json, at) : at + (number?.length ?? 1);
     if (next === '{' || next === '[') around.push(undefined);
     else if (next === '}' || next === ']') around.pop();
-    else if (next === '"' && isName(json, end)) around[around.length - 1] = JSON.parse(json.slice(at, end)) as string;
+    else if (next === '"' && isName(json, end)) around[around.length - 1] = jsonString(json.slice(at, end));
     else if (number !== undefined && MAY_BE_ODD.test(number)) {
       const list = around.indexOf(undefined);
       const path = (list === -1 ? around : around.slice(0, list)).map(String);

@@ -1,3 +1,4 @@
+import { jsonString } from '../../lib/json.js';
 import { ArrayTerm, type Member, NumberTerm, ObjectTerm, SetTerm, type Term } from './term.js';
 
 /** Parses the text of a ground term as `opa_value_dump` prints it. Throws `SyntaxError` for anything else. */
@@ -119,7 +120,7 @@ class TermReader {
     }
     this.#at = at + 1;
     if (!hasEscapes) return this.#text.slice(start, at);
-    return JSON.parse(this.#text.slice(start - 1, at + 1)) as string;
+    return jsonString(this.#text.slice(start - 1, at + 1));
   }
 
   #array(): ArrayTerm {

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { errorCode, errorText } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import { EngineArtifact } from '../artifact.js';
 import type { FromGoChild, GoSetup, GoWorkerData } from './go-messages.js';
 
@@ -39,7 +40,7 @@ async function main(setup: GoSetup): Promise<void> {
 }
 
 try {
-  await main(JSON.parse(process.argv[2] ?? '{}') as GoSetup);
+  await main(parseJson(process.argv[2] ?? '{}') as GoSetup);
 } catch (error) {
   const isUnusable = errorCode(error) === 'engine_artifact_invalid';
   send(isUnusable ? { kind: 'unusable', message: errorText(error) } : { kind: 'ended', reason: errorText(error) });

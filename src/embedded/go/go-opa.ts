@@ -1,3 +1,4 @@
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { GoProgram } from '../artifact.js';
 import {
@@ -175,7 +176,7 @@ function modulesText({ modules }: EmbeddedPolicy): string {
 
 /** Reads what our own Go program wrote. */
 function parsed<T>(text: unknown): T {
-  return JSON.parse(String(text)) as T;
+  return parseJson(String(text), { values: MANY_JSON_VALUES }) as T;
 }
 
 function refusal(text: string): GoRefusal {

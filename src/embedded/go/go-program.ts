@@ -1,4 +1,5 @@
 import { compileFunction } from 'node:vm';
+import { parseJson } from '../../lib/json.js';
 import type { GoProgram } from '../artifact.js';
 import { WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
@@ -121,7 +122,7 @@ function fetchThrough(host: GoHost, wake: (call: () => void) => void) {
     const answer = (...result: Parameters<Fetched>): void => {
       if (!giveUp.signal.aborted) wake(() => done(...result));
     };
-    const request = { ...(JSON.parse(head) as Omit<HostRequest, 'body'>), body };
+    const request = { ...(parseJson(head) as Omit<HostRequest, 'body'>), body };
     host.fetch(request, giveUp.signal).then(
       (response) => {
         const { status, headers } = response;

@@ -3,6 +3,7 @@ import { gunzip, gzip } from 'node:zlib';
 import type { StoredMsg } from '@nats-io/jetstream';
 import { sleep } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import {
   type Appended,
@@ -72,7 +73,8 @@ class NatsStore extends BackboneStore<NatsSession> {
 
   protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const retired = new Set<number>();
-    for await (const record of this.#retirements()) for (const seq of record.json<number[]>()) retired.add(seq);
+    for await (const record of this.#retirements())
+      for (const seq of parseJson(record.string()) as number[]) retired.add(seq);
     for (let after = 0; ; ) {
       const page = await this.read(after, PAGE);
       const last = page.at(-1);
@@ -221,7 +223,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   async #dropRecord(record: StoredMsg, lasts: ReadonlySet<number>): Promise<number> {
-    const seqs = record.json<number[]>();
+    const seqs = parseJson(record.string()) as number[];
     const kept = seqs.filter((seq) => lasts.has(seq));
     if (seqs.length > 0 && kept.length === seqs.length) return 0;
     let dropped = 0;
@@ -324,7 +326,7 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
       for (let from = 1; ; ) {
         const page = await keeper.callAside((session) => session.messagesBeside('presence', from, PAGE));
         for (const { data, time } of page) {
-          const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as PresenceMessage;
+          const { instance, text, ttlMs } = parseJson((await unpack(data)).toString('utf8')) as PresenceMessage;
           const leftMs = time.getTime() + ttlMs - nowMs;
           if (leftMs > 0) texts.set(instance, { text, leftMs });
         }

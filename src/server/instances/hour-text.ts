@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import type { MinutePoint } from '../../wire/fleet-views.js';
 import { LATENCY_BUCKETS } from '../../wire/latency-buckets.js';
 import { KEPT_MINUTES } from './hour.js';
@@ -31,7 +32,7 @@ export function printHour(points: readonly MinutePoint[]): string {
 
 /** Reads what another instance has printed; empty if that is of a version that prints it otherwise. */
 export function readHour(text: string): MinutePoint[] {
-  const { data } = hourText.safeParse(jsonOf(text));
+  const { data } = hourText.safeParse(jsonOrUndefined(text));
   return (data?.rows ?? []).map((values, index) => {
     const [publishes, publish_refused, deliveries, clients, publish_p50_ms, publish_p99_ms, backbone_ms, ...used] =
       values;
@@ -41,12 +42,4 @@ export function readHour(text: string): MinutePoint[] {
       latency: [...used, ...new Array<number>(LATENCIES - used.length).fill(0)],
     };
   });
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // documented above
-  }
 }

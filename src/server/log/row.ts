@@ -1,7 +1,9 @@
 import * as z from 'zod';
 import { inSteps } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
-import { elements, members, printJson } from '../../lib/json-text.js';
+import { checkJson, parseJson } from '../../lib/json.js';
+import { MAX_READ_DEPTH } from '../../lib/json-check.js';
+import { elements, members, objectText, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { keepingData, parseKeepingData } from '../../wire/inline-data.js';
 import type { StoredRow } from './log-store.js';
@@ -112,14 +114,15 @@ export interface NewBase {
 /** Parses a row of kind `base`. Throws `log_damaged` if it is invalid. */
 export function readGeneration(row: StoredRow): Generation {
   return reading(row, () => {
-    const text = members(row.body).get('entries') ?? '[]';
+    checkJson(row.body, MAX_READ_DEPTH);
+    const { entries: text = '[]', ...rest } = Object.fromEntries(members(row.body));
     const entries = elements(text).map((item) => {
       const fields = members(item);
       // Inside `entries`, so that its data stays text.
       const kept = parseKeepingData(`{"entries":[${fields.get('entry') ?? 'null'}]}`) as { entries: unknown[] };
-      return { place: JSON.parse(fields.get('place') ?? 'null') ?? undefined, entry: kept.entries[0] };
+      return { place: parseJson(fields.get('place') ?? 'null') ?? undefined, entry: kept.entries[0] };
     });
-    const parsed = generationBody.parse({ ...(JSON.parse(row.body) as object), entries });
+    const parsed = generationBody.parse({ ...(parseJson(objectText(Object.entries(rest))) as object), entries });
     return {
       generation: parsed.generation,
       known: parsed.known,

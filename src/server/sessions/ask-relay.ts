@@ -3,6 +3,7 @@ import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
+import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import { type Answer, ASKED_LEVELS, type AskRequest, answer } from '../../wire/client-ask.js';
 import { ASK_KINDS } from '../../wire/session.js';
@@ -201,5 +202,5 @@ async function packed(mail: { ask: AskMail } | { answer: AnswerMail }): Promise<
 
 async function unpacked(text: string): Promise<unknown> {
   const json = await decompress(Buffer.from(text, 'base64'), { maxOutputLength: MAX_UNPACKED });
-  return JSON.parse(String(json));
+  return parseJson(String(json));
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import * as z from 'zod';
 import { failureFields } from '../../lib/errors.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import { type IdClaim, IdClaims } from './id-claims.js';
@@ -76,7 +77,7 @@ export async function openClaims(
 async function readClaims(path: string, log: Logger): Promise<readonly IdClaim[]> {
   try {
     const text = await readIfPresent(path);
-    return text === undefined ? [] : fileSchema.parse(JSON.parse(text)).claims;
+    return text === undefined ? [] : fileSchema.parse(parseJson(text, { values: MANY_JSON_VALUES })).claims;
   } catch (error) {
     log.warn({ path, ...failureFields(error) }, 'cannot read the owners of client ids');
     return [];

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { KnownClient } from './known-client.js';
@@ -62,7 +63,7 @@ export async function readClients(stateDir: string, log: Logger): Promise<Stored
     const text = await readIfPresent(path);
     if (text === undefined) return undefined;
     const [first = '', ...lines] = text.trimEnd().split('\n');
-    const { instance, atMs, epoch, seen } = header.parse(JSON.parse(first));
+    const { instance, atMs, epoch, seen } = header.parse(parseJson(first));
     const clients: KnownClient[] = [];
     for (const line of lines) clients.push(...(await readView(line)).clients);
     return { instance, atMs, epoch, seen, clients };

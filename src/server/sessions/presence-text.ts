@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
 import { NO_LABELS, peerLabels } from '../../wire/labels.js';
 import { asks, position, sessionReport } from '../../wire/session.js';
 import { type Vitals, vitalsText } from '../instances/vitals.js';
@@ -129,7 +130,7 @@ export async function readView(text: string): Promise<InstanceView> {
         }),
       )
     : text;
-  const { topics, clients, changes, ...view } = viewText.parse(JSON.parse(json));
+  const { topics, clients, changes, ...view } = viewText.parse(parseJson(json, { values: MANY_JSON_VALUES }));
   const known = clients.map((client) => ({
     ...client,
     key: clientKey(client),

@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { ArchiveLimits } from './archive.js';
@@ -220,7 +221,7 @@ function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | 
 async function readState(path: string): Promise<BundleState | undefined> {
   const text = await readIfPresent(path);
   try {
-    const { version: _, ...state } = bundleState.parse(JSON.parse(text ?? ''));
+    const { version: _, ...state } = bundleState.parse(parseJson(text ?? ''));
     return state;
   } catch {
     return undefined; // missing, damaged, or of another version

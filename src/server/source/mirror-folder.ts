@@ -3,6 +3,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
 import {
   makePrivate,
@@ -122,7 +123,7 @@ async function readMarker(path: string, unreadable: (cause: unknown) => Marker):
     return undefined;
   }
   try {
-    return marker.parse(JSON.parse(text));
+    return marker.parse(parseJson(text));
   } catch (cause) {
     return unreadable(cause);
   }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
+import { parseJson } from '../../lib/json.js';
 import { redactUrl } from '../../lib/log.js';
 import type { NamedCommit } from '../source/awaited-commit.js';
 import { isRepository, type NamedRepository } from '../source/repository-address.js';
@@ -15,6 +16,9 @@ export interface PushPayload extends NamedRepository {
   /** Short names of the branches that were pushed; `refs/tags/x` for a tag. */
   readonly branches: readonly string[];
 }
+
+/** What a payload may have: without a secret anybody may send one. A push of thousands of commits has some 100,000 values. */
+const PAYLOAD_LIMITS = { depth: 100, values: 300_000 };
 
 const FORM_MEDIA_TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
@@ -47,7 +51,7 @@ export function parsePayload(contentType: string | undefined, body: Buffer): Pay
   let value: unknown;
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
-    value = JSON.parse(FORM_MEDIA_TYPE.test(contentType ?? '') ? formField(text) : text);
+    value = parseJson(FORM_MEDIA_TYPE.test(contentType ?? '') ? formField(text) : text, PAYLOAD_LIMITS);
   } catch (cause) {
     throw unreadable('the body is not JSON', 'value_error.jsondecode', cause);
   }
@@ -68,7 +72,7 @@ export function readPush(payload: PayloadObject): PushPayload {
 }
 
 /** A commit id of git; a branch that is deleted has zeros in its place. */
-const COMMIT = /^(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+const COMMIT = /^(?!0{40}(?:0{24})?$)(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /**
  * The commit to which a push moves a branch, and the one before, as GitHub, Gitea and GitLab (`after`), Azure DevOps (`newObjectId`),

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { parseJson } from '../../lib/json.js';
 
 /** Services that send the secret itself in a header. */
 const TOKEN = {
@@ -51,7 +52,7 @@ export function readWebhookParams(text: string): unknown {
   const trimmed = text.trim();
   const name = trimmed.toLowerCase();
   if (Object.hasOwn(WEBHOOK_PRESETS, name)) return WEBHOOK_PRESETS[name as WebhookPreset];
-  return trimmed.startsWith('{') ? JSON.parse(trimmed) : trimmed;
+  return trimmed.startsWith('{') ? parseJson(trimmed) : trimmed;
 }
 
 /** A header name (RFC 9110, token). */
