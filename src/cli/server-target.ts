@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { originName } from '../lib/given-setting.js';
 import { redactUrl, type Secret } from '../lib/log.js';
+import { withoutEnd } from '../lib/without-end.js';
 import type { CommandIo } from './command-io.js';
 import { addConfigOption, connectionFlags, loadProgramSettings, printWarnings } from './program-settings.js';
 import { UsageError } from './run-program.js';
@@ -41,7 +42,7 @@ export function addTokenOptions(command: Command, what: string): Command {
 /** SYNC_SERVER_URL as text: {@link checkedUrl} judges it, since commands take fewer schemes than a client. */
 const URL_TEXT = {
   ...CLIENT_SETTINGS.serverUrl,
-  schema: () => z.string().transform((text) => text.trim().replace(/\/+$/, '')),
+  schema: () => z.string().transform((text) => withoutEnd(text.trim(), '/')),
 };
 
 /**

@@ -21,6 +21,7 @@ import {
   tokenSetting,
   urlSetting,
 } from '../lib/setting-kinds.js';
+import { withoutEnd } from '../lib/without-end.js';
 import { FETCH_METHODS } from '../wire/data.js';
 import { checkedLabels, parseLabels } from '../wire/labels.js';
 import { MAX_CLIENT_ID } from '../wire/session.js';
@@ -472,7 +473,7 @@ export const CLIENT_SETTINGS = {
 
 /** A path of a decision, as after `/v1/data/`. */
 function decisionPathItem(text: string): string {
-  const path = text.replace(/^\/+|\/+$/g, '');
+  const path = withoutEnd(text.replace(/^\/+/, ''), '/');
   if (path.split('/').every((part) => part !== '')) return path;
   throw new Error('must be a list of paths such as app/rbac/allow');
 }

@@ -6,12 +6,9 @@ import type { CompiledEntrypoint, CompiledSet, DocumentOp } from './types.js';
  * documents have such members; these rules do the same for documents that are written later.
  */
 
-const NUMBER = String.raw`-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?`;
-const IS_NUMBER = new RegExp(`^${NUMBER}$`);
-/** A character of a number that is written as an escape, which may be in such a name. */
-const ESCAPED = String.raw`\\u00(?:3\d|2[bdeBDE]|[46]5)`;
-/** A member whose name is a number, or may be one, anywhere in a JSON text. */
-const HAS_NUMBER_NAME = new RegExp(String.raw`"${NUMBER}"\s*:|${ESCAPED}`);
+const IS_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+/** A member whose name is a number, or may be one (a character of it is written as an escape), anywhere in a JSON text. */
+const HAS_NUMBER_NAME = /"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?"\s*:|\\u00(?:3\d|2[bdeBDE]|[46]5)/;
 
 /** Why an entrypoint is no longer compiled. */
 const REASON = 'a document that it looks into has got members whose names are numbers';

@@ -5,7 +5,7 @@ import { BlockList, isIP } from 'node:net';
  * compressed, zone and brackets are removed. Returns undefined for any other text.
  */
 export function canonicalAddress(text: string): string | undefined {
-  const bare = text.replace(/^\[(.*)\]$/, '$1').replace(/%.*$/, '');
+  const [bare = ''] = text.replace(/^\[(.*)\]$/, '$1').split('%', 1);
   const family = isIP(bare);
   if (family !== 6) return family === 4 ? bare : undefined;
   const six = new URL(`http://[${bare}]/`).hostname.slice(1, -1);

@@ -76,7 +76,7 @@ export function socketDial({ timeoutMs, tls }: ConnectOptions, proxies: Proxies)
  */
 function tellAlerts(socket: Socket): void {
   socket.on('error', (error) => {
-    const alert = /\balert ([a-z ]+):/.exec(error.message)?.[1];
+    const alert = /\balert ([a-z ]{1,80}):/.exec(error.message)?.[1];
     if (alert === undefined) return;
     error.message = `the other side refused the connection: TLS alert "${alert}"`;
     socket.destroy(error);

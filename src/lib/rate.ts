@@ -7,7 +7,7 @@ export interface Rate {
 }
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { second: 1, minute: 60, hour: 3600, day: 86_400 };
-const NOTATION = /^(\d{1,9})\s*(?:per|\/)\s*(\d{1,6})?\s*(second|minute|hour|day)s?$/i;
+const NOTATION = /^(\d{1,9})\s*(?:per|\/)\s*(?:(\d{1,6})\s*)?(second|minute|hour|day)s?$/i;
 
 /** Reads `10 per second`, `10/second`, `100 per 5 minutes` (OPAL's notation). Throws an `Error` that says what is expected. */
 export function parseRate(text: string): Rate {

@@ -1,11 +1,12 @@
 import { decoded } from './http-response.js';
+import { withoutEnd } from './without-end.js';
 
 /** The address of `path` at a server whose URL may have a path and a query of its own: the query stays behind the path. */
 export function serverAddress(serverUrl: string, path: string, query?: URLSearchParams): string {
   const [base = '', ...queries] = serverUrl.split('?');
   const own = queries.join('?'); // a later ? belongs to the query
   const parts = [own, query?.toString()].filter((part) => part !== undefined && part !== '');
-  return `${base.replace(/\/+$/, '')}${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
+  return `${withoutEnd(base, '/')}${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
 }
 
 /** Shortest text that is hidden as a secret: hiding shorter ones would make the rest unreadable. */

@@ -197,15 +197,29 @@ async function readText(file: PemFile | undefined): Promise<string | undefined> 
   }
 }
 
+/** The certificates in a PEM text. Throws for one that cannot be read. */
+export function pemCertificates(text: string): X509Certificate[] {
+  return text
+    .split('-----BEGIN ')
+    .slice(1)
+    .flatMap((block) => {
+      const label = ['CERTIFICATE', 'TRUSTED CERTIFICATE'].find((name) => block.startsWith(`${name}-----`));
+      const end = block.indexOf(`-----END ${label}-----`);
+      if (label === undefined || end === -1) return [];
+      return new X509Certificate(`-----BEGIN ${block.slice(0, end)}-----END ${label}-----`);
+    });
+}
+
 /** All certificates of a text; at least one. */
 function certificatesIn(file: PemFile, text: string): X509Certificate[] {
-  const blocks = text.match(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g);
-  if (blocks === null) throw unusable(file, 'has no certificate in PEM form');
+  let found: X509Certificate[];
   try {
-    return blocks.map((block) => new X509Certificate(block));
+    found = pemCertificates(text);
   } catch (cause) {
     throw unusable(file, 'has a damaged certificate', cause);
   }
+  if (found.length === 0) throw unusable(file, 'has no certificate in PEM form');
+  return found;
 }
 
 /** The cause is left out: it is about a secret. */

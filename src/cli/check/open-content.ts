@@ -63,7 +63,7 @@ export async function openContent(request: ContentRequest, env: NodeJS.ProcessEn
 
 /** Whether a text is the address of a repository elsewhere: a URL, or `user@host:path`. */
 function isAddress(text: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(text) || /^[^/\\:]+@[^/:]+:/.test(text);
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(text) || /^[^/\\:@]+@[^/:]+:/.test(text);
 }
 
 async function openFolder(

@@ -69,7 +69,7 @@ function argumentOf(argument: Argument): Completion {
 /** Short enough for a list: without brackets, to the first full stop. */
 function firstSentence(text: string): string {
   return text
-    .replaceAll(/\s*\([^()]*\)/g, '')
+    .replaceAll(/ ?\([^()]*\)/g, '')
     .replace(/[.;] .*$/s, '')
     .replace(/\.$/, '');
 }

@@ -1,14 +1,13 @@
-import { X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { errorText } from '../../lib/errors.js';
 import { isLoopback } from '../../lib/proxy.js';
-import { type PemFiles, TlsFiles } from '../../lib/tls.js';
+import { type PemFiles, pemCertificates, TlsFiles } from '../../lib/tls.js';
 import { errorFinding, type Finding, okFinding, warningFinding } from '../findings.js';
 import type { Check } from './checks.js';
 
 const DAY_MS = 86_400_000;
 /** Days before the end of a certificate or token from which on its end is announced. */
 export const SOON_DAYS = 14;
-const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
 /** A listener and the files of its certificate. */
 export interface ListenerTls {
@@ -35,7 +34,7 @@ export function listenerTlsCheck({ id, subject, host, files, settings }: Listene
       let chain: X509Certificate[];
       try {
         const { texts } = await TlsFiles.open(files);
-        chain = (texts.cert?.match(PEM_BLOCK) ?? []).map((block) => new X509Certificate(block));
+        chain = pemCertificates(texts.cert ?? '');
       } catch (error) {
         return [errorFinding(id, subject, errorText(error), `Correct ${settings}; see docs/tls.md.`)];
       }

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { expandHome } from '../../lib/home-path.js';
 import { redactUrl } from '../../lib/log.js';
+import { withoutEnd } from '../../lib/without-end.js';
 import { DURATION_FORMS, parseDuration } from '../durations.js';
 import { UsageError } from '../run-program.js';
 
@@ -182,7 +183,7 @@ async function chooseBranch(
 
 /** The host of a registry, with a port and folders where it has them. */
 function registryOf(text: string | undefined): string | undefined {
-  const registry = text?.trim().replace(/\/+$/, '') ?? '';
+  const registry = withoutEnd(text?.trim() ?? '', '/');
   if (registry === '') return undefined;
   if (/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)*$/.test(registry)) return registry;
   throw new UsageError(`--registry must be a host, such as registry.example or registry.example/team (is "${text}")`);

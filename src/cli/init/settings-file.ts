@@ -105,6 +105,6 @@ function section(name: string, lines: readonly Line[]): string[] {
 /** A YAML scalar: plain where that means the same text, otherwise in double quotes, which are those of JSON. */
 export function scalar(value: Value): string {
   if (typeof value !== 'string') return String(value);
-  const isPlain = /^[A-Za-z/.][\w./@-]*(?::(?:\/\/)?[\w./@-]+)*$/.test(value);
+  const isPlain = /^[A-Za-z/.][\w./@-]*(?::[\w./@-]+)*$/.test(value);
   return isPlain && !/^(?:true|false|null|yes|no|on|off|y|n|\.inf|\.nan)$/i.test(value) ? value : JSON.stringify(value);
 }

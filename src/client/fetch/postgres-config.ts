@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { Secret } from '../../lib/log.js';
+import { withoutEnd } from '../../lib/without-end.js';
 import { shownUrl } from './http-rules.js';
 import type { FetchRequest } from './provider.js';
 
@@ -29,6 +30,9 @@ export type PostgresShape =
  */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type SslMode = (typeof SSL_MODES)[number];
+
+/** White space of SQL, and the end of a statement. */
+const BLANKS = ' \t\n\v\f\r;';
 
 const text = z.string().min(1);
 const port = z.coerce.number().int().min(1).max(65_535);
@@ -83,7 +87,7 @@ export function postgresRequest({ url, config }: FetchRequest): PostgresRequest 
     password: password === undefined ? undefined : new Secret(password),
     database: params?.database ?? place.database ?? user,
     sslMode: place.sslMode,
-    query: given.query.replace(/[\s;]+$/, ''),
+    query: withoutEnd(given.query, BLANKS),
     shape:
       given.fetch_one === true
         ? { kind: 'one' }

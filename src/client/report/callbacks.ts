@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { basicAuthorization, redirectedHeaders } from '../../lib/http-response.js';
 import type { Secret } from '../../lib/log.js';
+import { withoutEnd } from '../../lib/without-end.js';
 import { callbackItem, FETCH_METHODS, type FetcherConfig, fetcherConfig, isHttpFetcher } from '../../wire/data.js';
 import { pythonJson } from './report-hash.js';
 
@@ -224,5 +225,5 @@ function isReportRoute(place: URL, serverUrl: string): boolean {
 
 function placeOf(serverUrl: string): { server: URL; base: string } {
   const server = new URL(serverUrl.replace(/^ws/i, 'http'));
-  return { server, base: server.pathname.replace(/\/+$/, '') };
+  return { server, base: withoutEnd(server.pathname, '/') };
 }

@@ -47,7 +47,6 @@ function membersJson(named: [string, Term][]): string {
 /** What Go prints otherwise than as it is. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: Go escapes them
 const ESCAPED = /["\\\u0000-\u001f<>&\u2028\u2029]/g;
-const NEEDS_ESCAPE = new RegExp(ESCAPED.source);
 const SHORT: ReadonlyMap<string, string> = new Map([
   ['"', '\\"'],
   ['\\', '\\\\'],
@@ -60,6 +59,6 @@ const SHORT: ReadonlyMap<string, string> = new Map([
 
 /** A string as Go's `encoding/json` prints it. */
 export function goString(text: string): string {
-  if (!NEEDS_ESCAPE.test(text)) return `"${text}"`;
+  if (text.search(ESCAPED) === -1) return `"${text}"`;
   return `"${text.replace(ESCAPED, (c) => SHORT.get(c) ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}"`;
 }

@@ -1,3 +1,5 @@
+import { withoutEnd } from '../../lib/without-end.js';
+
 /** The order of numbers by their texts: those of JSON, as exact as they are written. */
 
 interface Decimal {
@@ -16,7 +18,7 @@ function decimal(text: string): Decimal {
   const digits = all.replace(/^0+/, '');
   return {
     isNegative: sign === '-' && digits !== '',
-    digits: digits.replace(/0+$/, ''),
+    digits: withoutEnd(digits, '0'),
     exponent: whole.length + Number(exponent) - (all.length - digits.length),
   };
 }

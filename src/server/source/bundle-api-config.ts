@@ -1,5 +1,6 @@
 import { SyncError } from '../../lib/errors.js';
 import { redactUrl, Secret } from '../../lib/log.js';
+import { withoutEnd } from '../../lib/without-end.js';
 import { canonicalPath, type SigV4Credentials } from './sigv4.js';
 
 /** The file on a bundle server (specification "Bundle server"). */
@@ -45,7 +46,7 @@ export function bundleLocation(settings: BundleServerSettings): BundleLocation {
   url.username = '';
   url.password = '';
   url.hash = '';
-  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${BUNDLE_NAME}`;
+  url.pathname = `${withoutEnd(url.pathname, '/')}/${BUNDLE_NAME}`;
   const display = `${url.origin}${url.pathname}`;
   return { url, display, auth: authOf(settings, userInfo, url) };
 }

@@ -44,7 +44,7 @@ export function repositoryIdentity(text: string): string {
   const { scheme, host, query } = address;
   const path = address.path.replace(/\/{2,}/g, '/');
   // On this machine `repo` and `repo.git` may be two folders.
-  if (scheme === 'file:' && host === '') return `file:${path.replace(/(.)\/+$/, '$1')}`;
+  if (scheme === 'file:' && host === '') return `file:${path.replace(/(.)\/$/, '$1')}`;
   return `${scheme}//${host}/${path.replace(/^\/|\/$/g, '').replace(/\.git$/, '')}${query}`;
 }
 
