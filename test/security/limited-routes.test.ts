@@ -21,6 +21,7 @@ import {
   walkCallers,
 } from '../support/route-table.js';
 import { startPeer } from '../support/start-peer.js';
+import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -248,6 +249,35 @@ describe('the walk over all routes', () => {
         );
     });
   }
+});
+
+it('a session of the live page is told what its token is told, and only on that page', async () => {
+  await using server = await startServer({
+    ...withKeys(),
+    SYNC_POLICY_REPO_URL: `${CLOSED}/acme/inner-repository.git`,
+  });
+  const own = { origin: server.url, 'x-sync-ui': '1' };
+  const cookieOf = async (claims: object) => {
+    const token = await tokenOf(server.url, { type: 'listener', claims });
+    const { headers } = await postJson(`${server.url}/ui/session`, { token }, own);
+    return { cookie: headers.get('set-cookie')?.split(';')[0] ?? '' };
+  };
+  const [free, limited] = [await cookieOf({}), await cookieOf({ permitted_topics: ['acme'] })];
+  const health = async (headers: Record<string, string>) =>
+    (await request(`${server.url}/healthcheck`, { headers })).text;
+  await until(async () => INNER.test(await health(free)), { ...WITHIN, what: 'the repository does not answer' });
+  for (const headers of [
+    limited,
+    { ...free, 'sec-fetch-site': 'cross-site' },
+    { ...free, origin: 'http://elsewhere.example' },
+    { ...free, ...bearer('made-up') },
+  ]) {
+    assert.doesNotMatch(await health(headers), INNER);
+    assert.match(await health(headers), /"code":"git_failed"/);
+  }
+  // A 401 would have the page ask for a token.
+  assert.equal((await request(`${server.url}/metrics`, { headers: limited })).status, 403);
+  assert.equal((await request(`${server.url}/metrics`, { headers: free })).status, 200);
 });
 
 /** Texts of answers to strangers that are not for insiders and no words of a list: names of things that say nothing of anybody. */
