@@ -287,6 +287,7 @@ export const CLIENT_SETTINGS = {
     excludeStoreSecrets: flagSetting(
       'SYNC_EXCLUDE_POLICY_STORE_SECRETS',
       'Leave secrets out of GET /policy-store/config. Without authentication they always are.',
+      { default: true },
     ),
   }),
   ...inGroup('AuthZEN', {

@@ -24,6 +24,9 @@ const [helm, schemas] = await Promise.all([helmProgram(), kubernetesSchemas()]);
 const missing = [helm, schemas].flatMap((found) => ('missing' in found ? [found.missing] : []));
 const skip = missing[0] ?? false;
 
+/** Lets every pod ask the engine. */
+const openEngine = ['--set', 'client.networkPolicy.enabled=false'];
+
 const probe = z.looseObject({
   httpGet: z.looseObject({ path: z.string() }).optional(),
   periodSeconds: z.number().default(10),
@@ -210,6 +213,30 @@ describe('the chart', { skip }, () => {
     assert.deepEqual([portsOf('server'), portsOf('client')], [['http'], ['api']]);
   });
 
+  it('opens the engine to its own namespace alone, unless the values say otherwise', async () => {
+    const values = ['--values', join(CHART, 'ci', 'client-only-values.yaml')];
+    const policies = async (...more: string[]): Promise<unknown[]> =>
+      (await rendered(...values, ...more)).flatMap(({ kind, spec }) => (kind === 'NetworkPolicy' ? [spec] : []));
+    const [own, ...others] = await policies();
+    assert.deepEqual(others, []);
+    const label = (name: string, value: string) => ({ [`app.kubernetes.io/${name}`]: value });
+    const ofClient = { ...label('name', 'policysync'), ...label('instance', 'rel'), ...label('component', 'client') };
+    assert.deepEqual(own, {
+      podSelector: { matchLabels: ofClient },
+      policyTypes: ['Ingress'],
+      ingress: [
+        {
+          ports: [
+            { port: 'engine', protocol: 'TCP' },
+            { port: 'api', protocol: 'TCP' },
+          ],
+          from: [{ podSelector: {} }],
+        },
+      ],
+    });
+    assert.deepEqual(await policies(...openEngine), []);
+  });
+
   it('replaces the client of a node when its successor is ready', async () => {
     const manifests = await rendered('--values', join(CHART, 'ci', 'client-only-values.yaml'));
     const { spec } = manifests.find(({ kind }) => kind === 'DaemonSet') ?? assert.fail('no DaemonSet');
@@ -232,12 +259,14 @@ describe('the chart', { skip }, () => {
     const plain = await notes('--values', join(CHART, 'ci', 'authentication-values.yaml'));
     assert.match(plain, /at http:\/\/localhost:7002\/ui/);
     assert.match(plain, /-- \\\n +policysync token --master-token-file \S+ --type client\n/);
-    assert.match(plain, /Every pod that reaches that port reads all data/);
+    assert.match(plain, /^Those of the namespace policy may, no others/m);
+    const open = await notes('--values', join(CHART, 'ci', 'client-only-values.yaml'), ...openEngine);
+    assert.match(open, /^Every pod that reaches that port reads all data/m);
     const tls = await notes('--values', join(CHART, 'ci', 'production-values.yaml'));
     assert.match(tls, /at https:\/\/localhost:7002\/ui/);
     assert.match(tls, /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE=\/run\/tls\/policysync\/ca\.crt/);
     assert.match(tls, /policysync token --server-url https:\/\/rel-policysync-server\.policy\.svc:7002 /);
-    assert.doesNotMatch(tls, /Every pod/);
+    assert.doesNotMatch(tls, /Every pod|Those of the namespace/);
     // `policysync init` makes a certificate for another name, under which its clients call.
     const named = ['--set', 'client.serverUrl=https://policysync-server:7002'];
     const other = await notes('--values', join(CHART, 'ci', 'production-values.yaml'), ...named);
@@ -336,9 +365,9 @@ describe('the chart', { skip }, () => {
       ],
       /server\.serviceMonitor\.tlsConfig/,
     ],
-    'an engine that nobody may ask': [
-      [...repository, ...open, '--set', 'client.enabled=true,client.networkPolicy.enabled=true'],
-      /client\.networkPolicy\.from/,
+    'metrics that Prometheus could not reach': [
+      [...repository, ...open, '--set', 'client.enabled=true,client.serviceMonitor.enabled=true'],
+      /client\.networkPolicy\.metricsFrom/,
     ],
     'a value that there is not': [[...repository, ...open, '--set', 'server.replica=2'], /replica/],
     'a secret as a plain setting': [

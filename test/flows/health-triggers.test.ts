@@ -109,7 +109,7 @@ test('with authentication on, triggers and store configuration take listeners on
   assert.deepEqual(shown.json, { type: 'OPA', url: client.engineUrl, auth_type: 'none' });
 });
 
-test('the store configuration has secrets only for a listener while authentication is on, and by setting for nobody', async () => {
+test('the store configuration has secrets by setting alone, only for a listener while authentication is on', async () => {
   const keys = keyPair();
   await using server = await startServer(withKeys(keys));
   const listener = await tokenOf(server.url, { type: 'listener' });
@@ -117,9 +117,9 @@ test('the store configuration has secrets only for a listener while authenticati
   const auth = { SYNC_POLICY_STORE_AUTH_TYPE: 'token', SYNC_POLICY_STORE_AUTH_TOKEN: 'engine-secret' };
   const on = { SYNC_AUTH_PUBLIC_KEY: keys.publicKey };
   const rows: [env: Record<string, string>, token: string | undefined][] = [
-    [on, 'engine-secret'],
-    [{ ...on, SYNC_EXCLUDE_POLICY_STORE_SECRETS: 'true' }, undefined],
-    [{}, undefined],
+    [{ ...on, SYNC_EXCLUDE_POLICY_STORE_SECRETS: 'false' }, 'engine-secret'],
+    [on, undefined],
+    [{ SYNC_EXCLUDE_POLICY_STORE_SECRETS: 'false' }, undefined],
   ];
   for (const [env, token] of rows) {
     await using client = await startClient({

@@ -37,13 +37,14 @@ export function storeConfigRoute(app: FastifyInstance, settings: EngineAuthSetti
 
 function storeConfig(settings: EngineAuthSettings, showsSecrets: boolean): z.infer<typeof storeDetails> {
   const secret = (value: Secret | undefined): string | undefined => (showsSecrets ? value?.reveal() : undefined);
+  const address = (url: string): string => (showsSecrets ? url : redactUrl(url).replace(/\/$/, ''));
   return {
     type: 'OPA',
-    url: showsSecrets ? settings.engineUrl : redactUrl(settings.engineUrl).replace(/\/$/, ''),
+    url: address(settings.engineUrl),
     token: secret(settings.engineAuthToken),
     auth_type: settings.engineAuthType,
     oauth_client_id: settings.engineOauthClientId,
     oauth_client_secret: secret(settings.engineOauthClientSecret),
-    oauth_server: settings.engineOauthServer,
+    oauth_server: settings.engineOauthServer && address(settings.engineOauthServer),
   };
 }

@@ -11,7 +11,7 @@ import type { GateCheck } from './gate.js';
 /** As `policysync check`: a busy machine may take a minute for a thousand modules. */
 const TIMEOUT_MS = 120_000;
 /** Of the process, and for each byte of what it compiles. The program alone takes 200 MiB. */
-const MEMORY_BYTES = 768 * 1024 * 1024;
+export const CHECK_MEMORY_BYTES = 768 * 1024 * 1024;
 const MEMORY_FACTOR = 20;
 
 /** The package and the documents below it are kept for clients (`system.authz`): data there counts, whatever the packages are. */
@@ -99,7 +99,7 @@ function keyOf(files: readonly BundleFile[]): string {
 
 function limitsOf({ modules, data }: Pick<CheckJob, 'modules' | 'data'>): CheckerLimits {
   const chars = [...modules, ...data].reduce((total, { text }) => total + text.length, 0);
-  return { timeoutMs: TIMEOUT_MS, memoryBytes: MEMORY_BYTES + MEMORY_FACTOR * chars };
+  return { timeoutMs: TIMEOUT_MS, memoryBytes: CHECK_MEMORY_BYTES + MEMORY_FACTOR * chars };
 }
 
 /** As buildBundle does: a byte order mark stays. */

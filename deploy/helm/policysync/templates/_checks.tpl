@@ -16,8 +16,10 @@
 {{- if and $values.client.enabled (not $values.server.enabled) (not $values.client.serverUrl) -}}
 {{- fail "\n\nThe client has no server: set client.serverUrl, or server.enabled=true.\n" -}}
 {{- end -}}
-{{- if and $values.client.enabled $values.client.networkPolicy.enabled (not $values.client.networkPolicy.from) -}}
-{{- fail "\n\nNobody could ask the engine: say who may in client.networkPolicy.from, or set client.networkPolicy.enabled=false.\n" -}}
+{{- with $values.client -}}
+{{- if and .enabled .serviceMonitor.enabled .networkPolicy.enabled (not (concat .networkPolicy.from .networkPolicy.metricsFrom)) -}}
+{{- fail "\n\nPrometheus could not reach /metrics of the client: say where it is in client.networkPolicy.metricsFrom, or set client.networkPolicy.enabled=false.\n" -}}
+{{- end -}}
 {{- end -}}
 {{- with $values.server -}}
 {{- if and .enabled .serviceMonitor.enabled .tls.existingSecret .tls.clientCertificates (not .serviceMonitor.tlsConfig) -}}
