@@ -19,15 +19,27 @@ const serverSettings = loadSettings(SERVER_SETTINGS, {
 }).values;
 // The program has a default for the state folder; the library asks for one.
 const server = createServer({ ...serverSettings, stateDir: '.policysync-state' }, { log: log('server'), env });
-const client = createClient(loadSettings(CLIENT_SETTINGS, { env }).values, { log: log('client'), env });
+const client = createClient(loadSettings(CLIENT_SETTINGS, { env }).values, {
+  log: log('client'),
+  env,
+  rest: {}, // an embedded engine listens, too, as in the program
+});
 
 // A stop may come at any time, also while the first start still looks for an OPA: that start then rejects.
 let isStopping = false;
-for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.once(signal, async () => {
-    isStopping = true;
-    await client.stop();
-    await server.stop();
+async function stop() {
+  isStopping = true;
+  await client.stop();
+  await server.stop();
+}
+
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, stop);
+
+// Rejects where trying again does not help; the log has said why.
+for (const part of [server, client]) {
+  part.ended().catch(async () => {
+    process.exitCode = 1;
+    await stop();
   });
 }
 

@@ -55,6 +55,12 @@ async function stop() {
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, stop);
 
+// Rejects where waiting does not help; decisions are refused from then on. The log has said why.
+client.ended().catch(async () => {
+  process.exitCode = 1;
+  await stop();
+});
+
 try {
   await client.start();
   const url = await app.listen({ host: '127.0.0.1', port: Number(env.PORT ?? 3000) });

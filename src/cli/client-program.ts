@@ -19,7 +19,7 @@ export function clientProgram(io: CommandIo): SettingsProgram<typeof CLIENT_SETT
     run: (loaded) =>
       runProgram('sync-client', loaded, io, async (log) => {
         const { createClient } = await import('../client/client.js');
-        return createClient(loaded.values, { log, env: io.env });
+        return createClient(loaded.values, { log, env: io.env, rest: {} });
       }),
   };
 }

@@ -25,6 +25,7 @@ import { Decisions } from './decisions/decisions.js';
 import { DriftCheck } from './drift/drift-check.js';
 import { chooseEngine, type EngineChoice } from './engine/choose-engine.js';
 import { createEngine } from './engine/create-engine.js';
+import { type EngineRest, withRest } from './engine/engine-rest.js';
 import type { RunningEngine } from './engine/running-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
 import { createPostgresProvider } from './fetch/postgres-provider.js';
@@ -72,7 +73,10 @@ export interface Client extends Decider {
    * `already_stopped`.
    */
   stop(): Promise<void>;
-  /** Resolves when the client has stopped; rejects when a part fails in a way that trying again does not mend. */
+  /**
+   * Resolves when the client has stopped; rejects when a part fails in a way that trying again does not mend. From then on each decision
+   * rejects with that reason.
+   */
   ended(): Promise<void>;
   /** Every route of the client API and who may call it; empty before the start. */
   readonly routes: readonly DeclaredRoute[];
@@ -89,6 +93,8 @@ export interface ClientDeps {
   readonly lookUp?: LookUp;
   /** How {@link Client.decide} works where a call does not say otherwise. */
   readonly decisions?: DecisionDefaults;
+  /** Has an embedded engine listen for OPA's REST API, too. Default: it opens no port. */
+  readonly rest?: EngineRest;
 }
 
 /** Longest silence of the sync server: it may build the first bundle of a large repository meanwhile. */
@@ -126,7 +132,7 @@ export type GivenClientSettings = GivenValues<typeof CLIENT_SETTINGS>;
  * logger the client is silent.
  */
 export function createClient(given: GivenClientSettings = {}, parts: Partial<ClientDeps> = {}): Client {
-  const settings = settingValues(CLIENT_SETTINGS, given);
+  const settings = withRest(settingValues(CLIENT_SETTINGS, given), parts.rest);
   const deps = { ...parts, log: parts.log ?? silentLogger(), env: parts.env ?? process.env };
   const decisions = new Decisions(deps.decisions ?? {}, { log: deps.log.child({ component: 'decisions' }) });
   const program = createHttpProgram(
@@ -134,8 +140,16 @@ export function createClient(given: GivenClientSettings = {}, parts: Partial<Cli
     (made) => compose(settings, { ...deps, decider: decisions }, made),
     deps.log,
   );
+  program.ended().catch((error: unknown) => decisions.fail(error)); // callers of ended() get it, too
   return {
-    start: program.start,
+    start: async () => {
+      try {
+        return await program.start();
+      } catch (error) {
+        decisions.fail(error);
+        throw error;
+      }
+    },
     drain: program.drain,
     stop: () => {
       decisions.stop();
@@ -176,8 +190,9 @@ async function compose(
   });
   const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
   const choice = await choosing;
-  logStart(log, [engineFact(settings, choice)]);
-  const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, choice, parts);
+  const engineUrl = choice.kind === 'embedded' && deps.rest === undefined ? undefined : settings.engineUrl;
+  logStart(log, [engineFact(engineUrl, choice)]);
+  const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, { choice, engineUrl }, parts);
   const { spool, fetcher } = await openFetcher(common, providers, parts);
   const { api, reporter } = openServerSide(common, parts);
   const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
@@ -220,7 +235,7 @@ async function compose(
   for (const part of [healthWriter, drift, follower, revalidation, offline, reporter]) {
     if (part !== undefined) parts.run((signal) => part.run(signal));
   }
-  const peers = { server: redactUrl(settings.serverUrl), engine: redactUrl(settings.engineUrl) };
+  const peers = { server: redactUrl(settings.serverUrl), ...(engineUrl && { engine: redactUrl(engineUrl) }) };
   log.info({ ...address, ...peers, policy_mode: engine.engine.policyMode }, 'sync client is listening');
   async function prepareStop(signal: AbortSignal): Promise<void> {
     log.info({ delay_ms: settings.drainDelayMs }, 'draining: GET /ready is 503');
@@ -283,7 +298,7 @@ interface EngineSide {
 /** Makes the engine and starts it at once: that takes as long as all other parts together. */
 async function openEngine(
   { settings, env, logOf, backoff, status, meter, outbound, gate, decisionTimeoutMs }: Common,
-  choice: EngineChoice,
+  { choice, engineUrl }: { choice: EngineChoice; engineUrl: string | undefined },
   parts: Parts,
 ): Promise<EngineSide> {
   const { healthDocument, probeEnabled, probeIntervalMs, probeTimeoutMs } = settings;
@@ -292,11 +307,12 @@ async function openEngine(
     await createEngine(settings, {
       ...{ log, env, signal: parts.signal, outgoing: outbound.tls, choice, outbound, gate },
       decisionTimeoutMs,
+      listens: engineUrl !== undefined,
       reserved: healthPaths(healthDocument),
     }),
     ({ close }) => close(),
   );
-  gate.protect('the policy engine of this client', endpointOf(new URL(settings.engineUrl)));
+  if (engineUrl !== undefined) gate.protect('the policy engine of this client', endpointOf(new URL(engineUrl)));
   for (const { what, place } of engine.listeners) gate.protect(what, place);
   const applier = new Applier(meter.engine(engine.engine), {
     takesPolicy: settings.policyUpdaterEnabled,

@@ -43,15 +43,20 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
 
 it('says which engine it has, and where', () => {
   const { values } = loadSettings(CLIENT_SETTINGS, { env: { SYNC_POLICY_STORE_URL: 'https://u:p@opa.example' } });
-  assert.deepEqual(engineFact(values, { kind: 'external' }), {
+  assert.deepEqual(engineFact(values.engineUrl, { kind: 'external' }), {
     about: 'engine',
     text: 'external OPA at https://***@opa.example/',
     fields: { engine: 'https://***@opa.example/', engine_kind: 'external' },
   });
   assert.equal(
-    engineFact(values, { kind: 'embedded', missing: 'there is no "opa" on PATH' }).text,
+    engineFact(values.engineUrl, { kind: 'embedded', missing: 'there is no "opa" on PATH' }).text,
     'embedded OPA at https://***@opa.example/, since there is no OPA program here (there is no "opa" on PATH); for one run "policysync opa get", or set SYNC_ENGINE',
   );
+  assert.deepEqual(engineFact(undefined, { kind: 'embedded' }), {
+    about: 'engine',
+    text: 'embedded OPA without a port',
+    fields: { engine_kind: 'embedded' },
+  });
 });
 
 it('has the same as fields, without secrets', () => {

@@ -63,15 +63,20 @@ function directoriesText(dirs: readonly string[]): string {
     : `${text}; files above them are left out, among them the data.json of the repository root`;
 }
 
-/** The fact about the engine, once it is chosen. */
+/** The fact about the engine, once it is chosen. `engineUrl`: where it is; undefined for an embedded one that opens no port. */
 export function engineFact(
-  settings: Pick<ClientSettings, 'engineUrl'>,
+  engineUrl: string | undefined,
   { kind, missing }: Pick<EngineChoice, 'kind' | 'missing'>,
 ): StartFact {
-  const engine = redactUrl(settings.engineUrl);
+  const engine = engineUrl === undefined ? undefined : redactUrl(engineUrl);
   const why =
     missing === undefined
       ? ''
       : `, since there is no OPA program here (${missing}); for one run "policysync opa get", or set SYNC_ENGINE`;
-  return { about: 'engine', text: `${kind} OPA at ${engine}${why}`, fields: { engine, engine_kind: kind } };
+  const place = engine === undefined ? 'without a port' : `at ${engine}`;
+  return {
+    about: 'engine',
+    text: `${kind} OPA ${place}${why}`,
+    fields: { ...(engine && { engine }), engine_kind: kind },
+  };
 }

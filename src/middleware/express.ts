@@ -61,7 +61,7 @@ export type ExpressGuard<R, S> = <Q extends R, T extends S>(
 /**
  * A middleware that asks the policy before what follows it: `app.use(policyGuard({ client, path }))` for all, or
  * `app.get('/documents/:id', policyGuard({ client, path }), handler)` for one route. What the policy does not allow is answered
- * 403, and so is an address that has several readings; where there is no decision, 503 with `Retry-After`. Errors of the application's own
+ * 403, and so is an address that has several readings; where there is no decision, 503. Errors of the application's own
  * functions go to `next`.
  */
 export function policyGuard<R extends ExpressRequest = ExpressRequest, S extends ExpressResponse = ExpressResponse>(

@@ -34,7 +34,7 @@ export interface FastifyGuardOptions extends GuardOptions<FastifyRequest> {
 
 /**
  * A plugin that asks the policy before the handler of each route runs. What the policy does not allow is answered 403; where there is
- * no decision, 503 with `Retry-After`; an address that has several readings is 403, too. It applies to the routes of the instance that
+ * no decision, 503; an address that has several readings is 403, too. It applies to the routes of the instance that
  * registers it and of those below, also to unknown addresses.
  */
 export async function policyGuard(app: FastifyInstance, options: FastifyGuardOptions): Promise<void> {

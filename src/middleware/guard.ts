@@ -66,6 +66,7 @@ export const DECISION_HEADER = 'x-decision-id';
 
 const NO_STORE = { 'cache-control': 'no-store' };
 const RETRY_AFTER_SECONDS = 1;
+const NO_DECISION = 'No decision about this request can be made';
 
 /**
  * Asks for the decision about a request. Rejects with an error that is no answer to a caller if the application asks what no engine
@@ -113,15 +114,20 @@ function ambiguous(why: string): GuardResponse {
   return { status: 403, headers: NO_STORE, body: { error: 'ambiguous_address', message } };
 }
 
+/** `Retry-After` only where the same request may have a decision later: not if the policy cannot decide it, or the client cannot go on. */
 function noDecision(
-  { code, retryAfterSeconds = RETRY_AFTER_SECONDS }: SyncError,
+  { code, retryable, retryAfterSeconds = RETRY_AFTER_SECONDS }: SyncError,
   id: string | undefined,
 ): GuardResponse {
-  const message = 'No decision about this request can be made now. Try again soon.';
   return {
     status: 503,
-    headers: { ...headersOf(id), 'retry-after': String(retryAfterSeconds) },
-    body: { error: 'no_decision', message, code, ...(id === undefined ? {} : { decision_id: id }) },
+    headers: { ...headersOf(id), ...(retryable && { 'retry-after': String(retryAfterSeconds) }) },
+    body: {
+      error: 'no_decision',
+      message: retryable ? `${NO_DECISION} now. Try again soon.` : `${NO_DECISION}.`,
+      code,
+      ...(id === undefined ? {} : { decision_id: id }),
+    },
   };
 }
 

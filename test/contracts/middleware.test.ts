@@ -152,6 +152,15 @@ for (const [name, open] of Object.entries(SITES)) {
       assert.equal(headers.get('retry-after'), '7');
     });
 
+    it('says nothing of trying again where that does not help', async () => {
+      await using at = await site();
+      at.state.reply = new SyncError('engine_address_in_use', 'the port is taken');
+      const { status, json, headers } = await at.ask('/documents/7');
+      const message = 'No decision about this request can be made.';
+      assert.deepEqual([status, json], [503, { error: 'no_decision', message, code: 'engine_address_in_use' }]);
+      assert.equal(headers.get('retry-after'), null);
+    });
+
     it('answers 503 with deny, too, and goes on with the last answer where that is asked for', async () => {
       await using deny = await site({ decide: { onUnavailable: 'deny' } });
       deny.state.reply = AWAY;

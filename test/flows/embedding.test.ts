@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { field, request } from '../support/http.js';
 import {
   CLIENT_SETTINGS,
   createClient,
@@ -10,6 +14,7 @@ import {
   silentLogger,
 } from '../support/library.js';
 import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
 
 const log = silentLogger();
 /** Stopped before they do anything, so what they would do is all the same. */
@@ -35,6 +40,15 @@ function makeShortClient() {
 function makeServer(stateDir: string) {
   const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0' } });
   return createServer({ ...values, stateDir }, { log, env: {} });
+}
+
+/** A port that another program has, which answers 404. */
+async function takenPort() {
+  const server = createHttpServer((_, response) => response.writeHead(404).end()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  return { url, port, [Symbol.asyncDispose]: async () => void (await once(server.close(), 'close')) };
 }
 
 describe('a server or client inside a program', () => {
@@ -69,6 +83,52 @@ describe('a server or client inside a program', () => {
     await assert.rejects(client.decide('a/b', 1, { waitMs: 0 }), { code: 'decision_not_ready' });
     assert.equal((await client.decide('a/b', 1, { waitMs: 0, onUnavailable: 'deny' })).kind, 'unavailable');
     await client.stop();
+  });
+
+  it('a client with an embedded engine opens no port for it, unless one is asked for', async () => {
+    await using taken = await takenPort();
+    const client = createClient({ port: 0, serverUrl: CLOSED, engine: 'embedded', engineUrl: taken.url });
+    const { url } = await client.start();
+    await until(async () => field((await request(`${url}/healthy`)).json, 'engine', 'version') !== null, {
+      withinMs: 20_000,
+      what: 'the engine is there',
+    });
+    await client.stop();
+    await client.ended();
+  });
+
+  it('what cannot go on: decisions are refused with the reason, and no wait is longer than it takes to know', async () => {
+    await using taken = await takenPort();
+    const given = { port: 0, serverUrl: CLOSED, engine: 'embedded' } as const;
+    const client = createClient(given, { rest: { port: taken.port }, decisions: { waitMs: 600_000 } });
+    const refused = {
+      code: 'engine_address_in_use',
+      message: new RegExp(`decides no more: .*:${taken.port}: another`),
+    };
+    const first = assert.rejects(client.decide('a/b'), refused);
+    await client.start();
+    await first;
+    await assert.rejects(client.ended(), { code: 'engine_address_in_use' });
+    await assert.rejects(client.decide('a/b'), refused);
+    await client.stop();
+  });
+
+  it('a start that fails is the reason of decisions, too', async () => {
+    await using taken = await takenPort();
+    const given = { host: '127.0.0.1', port: taken.port, serverUrl: CLOSED, engine: 'embedded' } as const;
+    const client = createClient(given, { decisions: { waitMs: 600_000 } });
+    const waiting = assert.rejects(client.decide('a/b'), { code: 'listen_failed' });
+    await assert.rejects(client.start(), { code: 'listen_failed' });
+    await waiting;
+    await assert.rejects(client.decide('a/b'), { code: 'listen_failed', message: /decides no more: cannot listen on/ });
+    await client.stop();
+  });
+
+  it('a port of the REST API that is none, or is one of two addresses, is refused when the client is made', () => {
+    for (const port of [0, -1, 65_536, 1.5])
+      assert.throws(() => createClient({ engine: 'embedded' }, { rest: { port } }), { code: 'config_invalid' });
+    const given = { engine: 'embedded', inlineEngineConfig: { addr: ':8181' } } as const;
+    assert.throws(() => createClient(given, { rest: { port: 8182 } }), /rest\.port and addr/);
   });
 
   it('a setting that is not there, or is not valid, is refused when the client is made', () => {

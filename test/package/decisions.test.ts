@@ -6,7 +6,6 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { gitRepo } from '../support/git-repo.js';
 import { installedPackage } from '../support/installed-package.js';
-import { freePort } from '../support/opa.js';
 import { repoRoot } from '../support/repo.js';
 import { following } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -24,13 +23,15 @@ const DECIDE = `import { createClient } from 'policysync';
 import { policyGuard as forExpress } from 'policysync/express';
 import { policyGuard as forFastify } from 'policysync/fastify';
 
-const [serverUrl, engineUrl] = process.argv.slice(2);
-const client = createClient({ engine: 'embedded', serverUrl, engineUrl, port: 0 });
+const [serverUrl] = process.argv.slice(2);
+const client = createClient({ engine: 'embedded', serverUrl, port: 0 });
 await client.start();
 const decisions = await client.decideMany('app/rbac/allow', [{ user: 'ann' }, { user: 'bob' }], { waitMs: 120_000 });
+// Its own API, and nothing for the engine.
+const ports = process.getActiveResourcesInfo().filter((kind) => kind === 'TCPServerWrap').length;
 await client.stop();
 const guards = [forExpress, forFastify].map((guard) => typeof guard);
-console.log(JSON.stringify({ guards, decisions: decisions.map(({ allowed, policy }) => ({ allowed, policy })) }));
+console.log(JSON.stringify({ guards, ports, decisions: decisions.map(({ allowed, policy }) => ({ allowed, policy })) }));
 `;
 
 const TYPES = `import { createClient, type Decision } from 'policysync';
@@ -118,10 +119,11 @@ describe('an application that has the package, Fastify and Express', () => {
     const policy = await repo.commit({ 'rbac.rego': POLICY, 'data.json': '{"users":{"ann":{"admin":true}}}' });
     await using server = await startServer(following(repo));
     await writeFile(join(dir.path, 'decide.mjs'), DECIDE);
-    const { stdout, stderr } = await node('decide.mjs', server.url, `http://127.0.0.1:${await freePort()}`);
+    const { stdout, stderr } = await node('decide.mjs', server.url);
     assert.equal(stderr, '', 'without a logger it is silent');
     assert.deepEqual(JSON.parse(stdout), {
       guards: ['function', 'function'],
+      ports: 1,
       decisions: [
         { allowed: true, policy },
         { allowed: false, policy },

@@ -66,6 +66,7 @@ export async function startEngine(
   const stop = new AbortController();
   const deps = { log, env: options.programEnv ?? process.env, signal: stop.signal };
   const running = await createEngine(settings, {
+    listens: true,
     ...{ ...deps, choice: await chooseEngine(settings, deps) },
     reserved: healthPaths(settings.healthDocument),
   });

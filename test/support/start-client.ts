@@ -123,6 +123,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
     env: programEnv,
     fetchProviders,
     decisions,
+    rest: {}, // as the program has it
     ...(lookUp === undefined ? {} : { lookUp }),
   });
   const { url } = await client.start();

@@ -57,6 +57,27 @@ describe('a decision', () => {
     }
   });
 
+  it('is refused at once where the client cannot go on, with the reason, also to those who wait', async () => {
+    const { state, decisions, client } = world({ waitMs: 60_000 });
+    const waiting = decisions.decide('app/allow');
+    const taken = new SyncError('engine_address_in_use', 'the port is taken');
+    decisions.fail(taken);
+    const refused = {
+      ...{ name: 'SyncError', code: 'engine_address_in_use', retryable: false, cause: taken },
+      message: 'this client decides no more: the port is taken',
+    };
+    await assert.rejects(waiting, refused);
+    state.filled = true;
+    decisions.attach(client);
+    await assert.rejects(decisions.decide('app/allow'), refused);
+    assert.equal((await decisions.decide('app/allow', 1, { onUnavailable: 'deny' })).error?.code, refused.code);
+    decisions.fail(new Error('and another one'));
+    await assert.rejects(decisions.decide('app/allow'), refused);
+    assert.deepEqual(state.asked, []);
+    decisions.stop();
+    await assert.rejects(decisions.decide('app/allow'), { code: 'already_stopped' });
+  });
+
   it('tells result, policy, position and what decided, under an id of its own', async () => {
     const { state, attached } = world();
     const decisions = attached();

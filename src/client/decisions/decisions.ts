@@ -50,6 +50,8 @@ export class Decisions implements Decider {
   readonly #feed: ChangeFeed;
   #client: DecidingClient | undefined;
   #isStopped = false;
+  /** Why there will be no decision any more. */
+  #failure: SyncError | undefined;
   #wasReady = false;
   readonly #waiting = new Set<() => void>();
   /** Questions without an answer since the last one that had one. */
@@ -80,7 +82,7 @@ export class Decisions implements Decider {
 
   /** Something changed that {@link DecidingClient.isReady} or `isFilled` depends on. */
   stateChanged(): void {
-    if (this.#isOpen()) for (const go of [...this.#waiting]) go();
+    if (this.#isOpen()) this.#wake();
   }
 
   policyChanged(): void {
@@ -91,10 +93,21 @@ export class Decisions implements Decider {
     this.#feed.documentsChanged(paths);
   }
 
+  /** The client cannot go on: whoever waits, or asks from now on, learns why at once. The first failure counts. */
+  fail(error: unknown): void {
+    const code = error instanceof SyncError ? error.code : 'decision_failed';
+    this.#failure ??= new SyncError(code, `this client decides no more: ${errorText(error)}`, { cause: error });
+    this.#wake();
+  }
+
   /** Whoever waits, or asks from now on, learns that the client was stopped. */
   stop(): void {
     this.#isStopped = true;
     this.#feed.close();
+    this.#wake();
+  }
+
+  #wake(): void {
     for (const go of [...this.#waiting]) go();
   }
 
@@ -154,7 +167,8 @@ export class Decisions implements Decider {
   /** The client if it can decide now. */
   #isOpen(): DecidingClient | undefined {
     const client = this.#client;
-    if (client === undefined || this.#isStopped || !client.isFilled() || !client.isReady()) return undefined;
+    if (client === undefined || this.#isStopped || this.#failure !== undefined) return undefined;
+    if (!client.isFilled() || !client.isReady()) return undefined;
     this.#wasReady = true;
     return client;
   }
@@ -166,6 +180,7 @@ export class Decisions implements Decider {
       const open = this.#isOpen();
       if (open !== undefined) return open;
       if (this.#isStopped) throw new SyncError('already_stopped', 'this client was stopped: it decides no more');
+      if (this.#failure !== undefined) throw this.#failure;
       const leftMs = endMs - performance.now();
       if (this.#wasReady || leftMs <= 0) throw this.#notReady(waitMs);
       await new Promise<void>((resolve) => {

@@ -68,7 +68,9 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     onRead: (counts) => log.debug({ ...counts }, 'modules by the version of Rego that they are read as'),
   });
   const engine = new EmbeddedEngine(opa, { reserved, versions });
-  const front = createEngineFront(settings, { source: opa, isReady: () => opa.policy !== undefined, log });
+  const front = deps.listens
+    ? createEngineFront(settings, { source: opa, isReady: () => opa.policy !== undefined, log })
+    : undefined;
   return {
     kind: 'embedded',
     engine,
@@ -78,13 +80,13 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     version: () => opa.version,
     rego: () => (versions.counts === undefined ? undefined : { mode: versions.mode, ...versions.counts }),
     getting: () => undefined,
-    listeners: [{ what: 'the policy engine of this client', place: front.place }],
+    listeners: front === undefined ? [] : [{ what: 'the policy engine of this client', place: front.place }],
     pid: () => undefined,
     run: async ({ onStarted, onGone }, signal) => {
+      await front?.listen(signal); // first: without its address there is nothing to start
       const isBack = await startOrTell(opa, onGone, signal);
       if (signal.aborted) return;
       listen = { onStarted, onGone };
-      await front.listen(signal);
       if (isBack) onStarted();
       await aborted(signal);
       listen = undefined;
@@ -92,7 +94,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     close: async () => {
       engine.marker.clear();
       await known.write(opa.state.compiled);
-      await front.close();
+      await front?.close();
       await opa.close();
       await sending?.close();
     },

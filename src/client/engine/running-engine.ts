@@ -30,7 +30,7 @@ export interface RunningEngine {
    * `onGone` when it ends. Rejects if it cannot be found or started at all.
    */
   run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
-  /** Addresses of the inline engine and its bundle server, other than SYNC_POLICY_STORE_URL. */
+  /** Addresses of the engine, and of its bundle server, other than SYNC_POLICY_STORE_URL. */
   readonly listeners: readonly { readonly what: string; readonly place: Endpoint }[];
   /** The engine itself, if it is an embedded one. */
   readonly embedded?: EmbeddedOpa;
@@ -45,6 +45,8 @@ export interface CreateEngineDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly choice: EngineChoice;
+  /** Whether an embedded engine listens at SYNC_POLICY_STORE_URL, where an inline one would. */
+  readonly listens: boolean;
   /** Documents that the client reserves in the engine, in addition to its marker. */
   readonly reserved: readonly DocPath[];
   /** Timeout of a question to an OPA over REST. Default: SYNC_POLICY_STORE_TIMEOUT. */
