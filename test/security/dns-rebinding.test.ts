@@ -62,6 +62,21 @@ describe('a name that a page has lead to this machine', () => {
     }
   });
 
+  it('opens nothing where the program listens on a name that leads to loopback', async () => {
+    // A spelling that only the system reads, as it reads a name.
+    await using server = await startServer({ SYNC_SERVER_HOST: '127.1' });
+    for (const [host, status] of [
+      ['evil.example', 421],
+      ['localhost', 200],
+    ] as const) {
+      const headers = [['Host', host]] as const;
+      const answer = await exchange(server.port, requestBytes({ method: 'GET', target: '/healthcheck', headers }));
+      assert.equal(answer.status, status, answer.text);
+    }
+    const socket = await exchange(server.port, upgradeBytes(REBOUND), { finish: true });
+    assert.equal(socket.status, 421, socket.text);
+  });
+
   it('a listener that is on a network takes every name, since it cannot know its own', async () => {
     await using server = await startServer({ SYNC_SERVER_HOST: '0.0.0.0' });
     const headers = [['Host', 'sync-server.internal:7002']] as const;
