@@ -5,7 +5,7 @@ import type { Logger } from './log.js';
 /**
  * One piece of work that is asked for again and again and must succeed once after the last time it was asked for:
  * requests coalesce, failures are tried again for ever with capped exponential backoff and full jitter, `Retry-After` is
- * a floor. A new request ends the wait, but not that of the floor: the other side asked for it.
+ * a floor. A new request ends the wait, but not that of the floor: the other side asked for it, and it alone takes that back.
  */
 export class RetryLoop {
   readonly name: string;
@@ -17,6 +17,8 @@ export class RetryLoop {
   #busy = false;
   /** Failures in a row. */
   #attempt = 0;
+  /** Until when the other side asked for no attempt, of `performance.now()`. */
+  #notBefore = 0;
   #error: string | undefined;
 
   constructor(name: string, backoff: BackoffOptions, log: Logger, work: (signal: AbortSignal) => Promise<void>) {
@@ -48,6 +50,12 @@ export class RetryLoop {
     this.request();
   }
 
+  /** The other side takes back that it asked for time: {@link restart} at once. */
+  isReady(): void {
+    this.#notBefore = 0;
+    this.restart();
+  }
+
   /** What was in the way may be gone: {@link restart} where a failure waits to be tried again, and nothing else. */
   nudge(): void {
     if (this.#wanted && !this.#busy) this.restart();
@@ -56,7 +64,6 @@ export class RetryLoop {
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     let waitMs: number | undefined;
-    let notBefore = 0;
     for (;;) {
       try {
         await this.#wakeup.wait(signal, waitMs);
@@ -65,7 +72,7 @@ export class RetryLoop {
         throw error;
       }
       if (!this.#wanted) continue;
-      const earlyMs = notBefore - performance.now();
+      const earlyMs = this.#notBefore - performance.now();
       if (earlyMs > 0) {
         waitMs = backoffMs(1, this.#backoff, earlyMs); // not all of a fleet at the same moment
         continue;
@@ -83,7 +90,7 @@ export class RetryLoop {
         this.#wanted = true;
         this.#error = errorText(error);
         const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
-        notBefore = performance.now() + floorMs;
+        this.#notBefore = performance.now() + floorMs;
         waitMs = backoffMs(attempt, this.#backoff, floorMs);
         const { remedy, ...failed } = failureFields(error);
         const line = { attempt, retry_in_ms: Math.round(waitMs), ...failed };

@@ -153,3 +153,21 @@ test('a client that was restarted meanwhile is well again, too, when the server 
     assert.deepEqual(it.status.recent.list().at(0)?.outcome, 'unchanged');
   }
 });
+
+test('a server that was not ready is asked as soon as it announces a commit, whatever time it had named', async () => {
+  await using it = running({});
+  let isReady = false;
+  it.server.screen = () => {
+    const later = { retryable: true, retryAfterSeconds: 600 };
+    if (!isReady) throw new SyncError('policy_not_ready', 'policy repo is not ready', later);
+  };
+  it.updater.request();
+  await until(() => it.status.transactions.policy.last?.success === false, { ...WITHIN, what: 'it is not ready' });
+  // It may mean any commit: the time holds for all but an announcement.
+  it.updater.engineBack();
+  assert.equal(it.server.asked.length, 1);
+  isReady = true;
+  it.updater.notified('"c1"');
+  await until(() => it.updater.hash === 'c1', { ...WITHIN, what: 'the first commit' });
+  assert.equal(it.server.asked.length, 2);
+});

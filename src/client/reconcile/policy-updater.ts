@@ -70,6 +70,8 @@ export class PolicyUpdater {
   /** Requests for the complete bundle, and how many of them a successful update has served. */
   #completeAsked = 0;
   #completeServed = 0;
+  /** The server has said that it is not ready. */
+  #isServerLate = false;
   /** The complete bundle is taken only if the server says that its commit may follow the one that is held. */
   #isChecked = false;
 
@@ -153,7 +155,10 @@ export class PolicyUpdater {
     const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
     if (hash !== undefined) this.#deps.status.policyWanted(hash);
     // While an update is under way, what is held is about to change: the branch may have come back to it since.
-    if (hash === undefined || !this.#isHeld(hash) || !this.#loop.idle) this.request();
+    if (hash !== undefined && this.#isHeld(hash) && this.#loop.idle) return;
+    // A server that had no commit, or not this one, asked for time: it has one now.
+    if (this.#isServerLate) this.#loop.isReady();
+    else this.request();
   }
 
   /** The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or under way. */
@@ -194,6 +199,7 @@ export class PolicyUpdater {
     try {
       const isComplete = asked > this.#completeServed;
       this.#isUntidy ||= isComplete;
+      this.#isServerLate = false;
       content = await this.#nextContent(isComplete, signal);
       if (content === undefined) {
         if (this.#refused === undefined) this.#completeServed = asked;
@@ -215,6 +221,7 @@ export class PolicyUpdater {
       if (signal.aborted) throw error;
       const id = content?.hash ?? this.#held?.hash ?? '';
       const refused = error instanceof EngineRefusal || hasCode(error, 'engine_refused');
+      this.#isServerLate = hasCode(error, 'policy_not_ready');
       if (hasCode(error, 'policy_source_none') && this.#deps.applier.expectNoPolicy()) this.#deps.onApplied('');
       // A server that is away or starts knows no newer policy: the one in the engine stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
