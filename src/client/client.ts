@@ -4,7 +4,7 @@ import type { DeclaredRoute } from '../http/declared-route.js';
 import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
-import type { BackoffOptions } from '../lib/async.js';
+import { type BackoffOptions, withAnySignal } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
 import { type Logger, logLevelsOf, redactUrl, silentLogger } from '../lib/log.js';
 import { createMetrics, type Metrics } from '../lib/metrics.js';
@@ -25,6 +25,7 @@ import { Decisions } from './decisions/decisions.js';
 import { DriftCheck } from './drift/drift-check.js';
 import { chooseEngine, type EngineChoice } from './engine/choose-engine.js';
 import { createEngine } from './engine/create-engine.js';
+import type { PolicyEngine } from './engine/engine.js';
 import { type EngineRest, withRest } from './engine/engine-rest.js';
 import type { RunningEngine } from './engine/running-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
@@ -197,7 +198,10 @@ async function compose(
   const { api, reporter } = openServerSide(common, parts);
   const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
   const onCutOff = (sinceMs: number | undefined): void => status.serverCutOff(sinceMs);
-  const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, onCutOff, log });
+  const engineGoesOn = (): Promise<boolean> => goesOn(engine.engine, settings.probeTimeoutMs);
+  const follower = new Follower(settings, {
+    ...{ keeper, askServerLoad, dial: outbound.dial, onCutOff, engineGoesOn, log },
+  });
   const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
   applier.watchWithheld(() => data.policyChanged());
   const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
@@ -340,6 +344,10 @@ async function openEngine(
       ? undefined
       : new DriftCheck({ intervalMs }, { applier, engine: engine.engine, exclusive, log: logOf('drift') });
   return { engine, applier, keeper, healthWriter, drift };
+}
+
+function goesOn(engine: PolicyEngine, withinMs: number): Promise<boolean> {
+  return withAnySignal([], async (signal) => (await engine.goesOn?.(signal)) === true, withinMs);
 }
 
 /** The fetcher of data sources, and its spool. */

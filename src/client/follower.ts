@@ -5,6 +5,7 @@ import { type ErrorCode, failureFields, firstIssue, SyncError } from '../lib/err
 import { hexId } from '../lib/hex-id.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
+import type { Farewell } from '../pubsub/close-reason.js';
 import {
   createSocketClient,
   type OpenSession,
@@ -75,6 +76,7 @@ export class Follower {
   readonly #log: Logger;
   readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
   readonly #onCutOff: (sinceMs: number | undefined) => void;
+  readonly #engineGoesOn: () => Promise<boolean>;
   /** Since when the server is cut off, by the clock of this client. */
   #cutOffMs: number | undefined;
   #server: ServerState = {
@@ -90,8 +92,8 @@ export class Follower {
   #period: Period | undefined;
   /** {@link run} has ended: nobody would stop what starts now. */
   #isOver = false;
-  /** It has ended because the client was asked to stop. */
-  #isEnding = false;
+  /** What the server is told once the client was asked to stop. */
+  #farewell: Farewell | undefined;
   /** Ends {@link run} with the failure of a part. */
   #fail: (error: unknown) => void = () => undefined;
 
@@ -103,6 +105,8 @@ export class Follower {
       dial: Dial;
       /** Called when the server says that it is cut off from the others, with since when, and when it is so no longer. */
       onCutOff?: (sinceMs: number | undefined) => void;
+      /** Whether the engine goes on deciding when the client has stopped. Must not reject. Default: it does not. */
+      engineGoesOn?: () => Promise<boolean>;
       log: Logger;
     },
   ) {
@@ -112,6 +116,7 @@ export class Follower {
     this.#keeper = deps.keeper;
     this.#askServerLoad = deps.askServerLoad;
     this.#onCutOff = deps.onCutOff ?? (() => undefined);
+    this.#engineGoesOn = deps.engineGoesOn ?? (async () => false);
     this.#log = deps.log;
   }
 
@@ -174,7 +179,8 @@ export class Follower {
       });
     } finally {
       this.#isOver = true;
-      this.#isEnding = signal.aborted;
+      if (signal.aborted && this.#server.connected)
+        this.#farewell = (await this.#engineGoesOn()) ? 'leaves_engine' : 'goodbye';
       await this.stop();
     }
   }
@@ -247,7 +253,7 @@ export class Follower {
           else policy.notified(dataText);
         },
         spreadMs: () => spreadMs,
-        isEnding: () => this.#isEnding,
+        farewell: () => this.#farewell,
         onDisconnected: (reason, sentAway) => {
           this.#server = { ...this.#server, connected: false, sinceMs: Date.now() };
           this.#isCutOff(undefined, log);

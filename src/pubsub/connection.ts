@@ -14,7 +14,7 @@ import {
   textFrame,
   topicList,
 } from '../wire/frames.js';
-import { closedByPeer, GOODBYE_CODE, SERVER_STOPPED } from './close-reason.js';
+import { closedByPeer, FAREWELL_CODES, SERVER_STOPPED } from './close-reason.js';
 import type { EventLoopTick } from './event-loop-tick.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
@@ -144,7 +144,7 @@ export class Connection implements Subscriber, SessionPeer {
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
     ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
     ws.on('close', (code) => {
-      this.#release(closedByPeer(code), code === GOODBYE_CODE);
+      this.#release(closedByPeer(code), code === FAREWELL_CODES.goodbye);
       options.onClosed(this);
     });
     deps.meter?.opened();

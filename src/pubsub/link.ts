@@ -18,7 +18,7 @@ import {
   requestFrame,
   responseFrame,
 } from '../wire/frames.js';
-import { GOODBYE_CODE } from './close-reason.js';
+import { FAREWELL_CODES, type Farewell } from './close-reason.js';
 import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
 import { SENT_AWAY_CODE } from './send-away.js';
@@ -189,10 +189,11 @@ export class Link {
     });
   }
 
-  /** Ends the connection; resolves when nothing of it is left. `isGoodbye`: a server of ours is told not to expect this client back. */
-  async close(isGoodbye = false): Promise<void> {
+  /** Ends the connection; resolves when nothing of it is left. `farewell`: what a server of ours is told of it. */
+  async close(farewell?: Farewell): Promise<void> {
     if (this.closed.aborted) return;
-    this.#end('closed from our side', isGoodbye && this.protocol !== undefined ? GOODBYE_CODE : 1000);
+    const isTold = farewell !== undefined && this.protocol !== undefined;
+    this.#end('closed from our side', isTold ? FAREWELL_CODES[farewell] : 1000);
     await aborted(this.closed);
   }
 

@@ -2,6 +2,7 @@ import { aborted, isAbort, sleep, timerMs } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
+import type { Farewell } from './close-reason.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer.js';
 import { ReconnectBackoff } from './reconnect-backoff.js';
@@ -69,8 +70,8 @@ export interface SocketClientDeps extends LinkDeps {
   onDisconnected(reason: string, sentAway: boolean): void;
   /** Time over which the clients of this server spread their reconnects, as it said last. */
   spreadMs?(): number;
-  /** Whether the client itself ends when {@link SocketClient.run} does: then it says goodbye. Default: it does not. */
-  isEnding?(): boolean;
+  /** What it says when {@link SocketClient.run} ends: undefined where the client itself does not. Default: nothing. */
+  farewell?(): Farewell | undefined;
   /** Called before each wait for the next attempt, with why there is no connection. */
   onFailed?(reason: string, code: ErrorCode): void;
 }
@@ -115,7 +116,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     const link = await Link.open(linkOptions, deps, signal);
     const opened = { protocol: link.protocol, signal: link.closed };
     let told = false;
-    const close = (): Promise<void> => link.close(signal.aborted && deps.isEnding?.() === true);
+    const close = (): Promise<void> => link.close(signal.aborted ? deps.farewell?.() : undefined);
     const stop = onAbort(signal, close);
     const keepAlive = startKeepAlive(link, options.keepAliveIntervalMs, deps.log);
     try {

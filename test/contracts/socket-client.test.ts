@@ -7,7 +7,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { socketDial } from '../../src/lib/connect.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { readProxies } from '../../src/lib/proxy.js';
-import { GOODBYE_CODE } from '../../src/pubsub/close-reason.js';
+import { FAREWELL_CODES } from '../../src/pubsub/close-reason.js';
 import {
   createSocketClient,
   type SocketClientDeps,
@@ -264,11 +264,12 @@ describe('the socket client', () => {
     assert.deepEqual([seen.lines, subscribes], [['connected'], 2]);
   });
 
-  test('a client that ends says goodbye to a server of ours; one that disconnects, and one of an OPAL server, does not', async () => {
-    for (const [isEnding, isOurs, wanted] of [
-      [true, true, GOODBYE_CODE],
-      [false, true, 1000],
-      [true, false, 1000],
+  test('a client that ends says how to a server of ours; one that disconnects, and one of an OPAL server, does not', async () => {
+    for (const [farewell, isOurs, wanted] of [
+      ['goodbye', true, FAREWELL_CODES.goodbye],
+      ['leaves_engine', true, FAREWELL_CODES.leaves_engine],
+      [undefined, true, 1000],
+      ['goodbye', false, 1000],
     ] as const) {
       const codes: number[] = [];
       stop = new AbortController();
@@ -276,12 +277,12 @@ describe('the socket client', () => {
         likeOpal(ws, call);
         if (call.method === 'subscribe') ws.on('close', (code) => codes.push(code));
       }, isOurs);
-      const seen = startClient(server.url, {}, { isEnding: () => isEnding });
+      const seen = startClient(server.url, {}, { farewell: () => farewell });
       await until(() => seen.lines.includes('connected'), 'it is connected');
       stop.abort();
       await running;
       await until(() => codes.length === 1, 'the server sees the end');
-      assert.deepEqual(codes, [wanted], `${isEnding} ${isOurs}`);
+      assert.deepEqual(codes, [wanted], `${farewell} ${isOurs}`);
     }
   });
 

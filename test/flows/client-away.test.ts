@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { type Cable, cutCable } from '../support/cut-cable.js';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
-import { field } from '../support/http.js';
+import { field, postJson, request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
 import { baseEntries, following, publish, type StartedClient, startClient } from '../support/start-client.js';
@@ -294,5 +294,40 @@ describe('a client of a server that is another one, or has other settings', () =
     await using client = await startClient({ serverUrl: server.url, engineUrl: proxy.url, env: DATA_ONLY });
     await client.holds('/many', expected);
     assert(proxy.writes.length < 10, `${proxy.writes.length} writes`);
+  });
+});
+
+describe('a client that is stopped', () => {
+  /** What the server lists of clients that are away: id and why. */
+  async function away(server: StartedServer): Promise<unknown[][]> {
+    const { json } = await request(`${server.url}/clients`);
+    const clients = field(json, 'clients');
+    assert(Array.isArray(clients));
+    return clients
+      .filter((client) => field(client, 'connected') === false)
+      .map((client) => [field(client, 'client_id'), field(client, 'away_reason')]);
+  }
+
+  it('is away while its engine goes on deciding without it, and gone together with it', async () => {
+    await using server = await startServer();
+    await using opa = await startOpa();
+    await using ended = await startOpa();
+    const start = (id: string, engine: { engineUrl?: string; engine?: 'embedded' }): Promise<StartedClient> =>
+      startClient({ serverUrl: server.url, ...engine, env: { ...DATA_ONLY, SYNC_CLIENT_ID: id } });
+    await using left = await start('left', { engineUrl: opa.url });
+    await using together = await start('with', { engineUrl: ended.url });
+    await using own = await start('own', {});
+    await using embedded = await start('embedded', { engine: 'embedded' });
+    for (const client of [left, together, own, embedded]) await client.healthy();
+    await ended[Symbol.asyncDispose]();
+    for (const client of [together, own, embedded, left]) await client.stop();
+    const listed = async (): Promise<boolean> => (await away(server)).length > 0;
+    await until(listed, { withinMs: 20_000, what: 'one is away' });
+    const waited = await postJson(`${server.url}/data/config?wait=applied&timeout=5s`, {
+      entries: [{ url: '', topics: ['policy_data'], dst_path: '/revoked', data: 1 }],
+      reason: 'test',
+    });
+    assert.deepEqual(await away(server), [['left', 'it was stopped, and its engine went on with what it has']]);
+    assert.equal(field(waited.json, 'away_count'), 1, waited.text);
   });
 });

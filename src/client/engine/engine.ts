@@ -107,6 +107,8 @@ export interface PolicyEngine {
    * fit together. Resolves at once if no check is available.
    */
   check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void>;
+  /** Whether it goes on deciding when this client has stopped, as far as is known; undefined: it does not. Never rejects. */
+  goesOn?(signal: AbortSignal): Promise<boolean>;
   /** Whether it has rules that this client has not given it; undefined: only this client gives it any. */
   hasOwnRules?(signal: AbortSignal): Promise<boolean>;
   /** Writes policy and the documents of its regions, all or nothing. Rejects with {@link EngineRefusal}. */

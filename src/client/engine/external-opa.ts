@@ -52,6 +52,15 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return [];
   }
 
+  async goesOn(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.marker.isThere(signal);
+      return true;
+    } catch (error) {
+      return !isRefusedConnection(error); // one that hangs, or lets nobody in, may decide all the same
+    }
+  }
+
   async hasOwnRules(signal: AbortSignal): Promise<boolean> {
     return (await this.#list(signal)).size > 0;
   }
@@ -150,4 +159,10 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     this.#ours = undefined;
     this.rest.reset();
   }
+}
+
+/** Nothing listens there. */
+function isRefusedConnection(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ('code' in error && error.code === 'ECONNREFUSED') || isRefusedConnection(error.cause);
 }
