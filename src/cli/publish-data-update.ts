@@ -39,6 +39,7 @@ const publishAnswer = z.object({
   away_count: z.number().optional(),
   unknown: z.array(z.string()).optional(),
   incomplete: z.string().optional(),
+  hides: z.array(z.string()).optional(),
 });
 type PublishAnswer = z.infer<typeof publishAnswer>;
 
@@ -177,7 +178,16 @@ function answerText(answer: PublishAnswer, entries: readonly EntrySummary[]): st
     subscribers === 0
       ? `\n${isNobody ? 'No client is concerned: none' : 'No client'} that is connected subscribes to ${topics}. Those that come later, or back, get it all the same.`
       : '';
-  return `Published successfully${id}${seq}${reach}.${nobody}`;
+  return `Published successfully${id}${seq}${reach}.${nobody}${hiddenText(answer.hides)}`;
+}
+
+/** Folders that are named. */
+const SHOWN_HIDDEN = 5;
+
+function hiddenText(hides: readonly string[] = []): string {
+  if (hides.length === 0) return '';
+  const more = hides.length > SHOWN_HIDDEN ? ', ...' : '';
+  return `\nIt stands over data of the policy repository, in later commits, too: ${hides.slice(0, SHOWN_HIDDEN).join(', ')}${more}`;
 }
 
 /** Sends the update; rejects with `server_unreachable`, or with `publish_failed` and the server's message. */

@@ -12,6 +12,7 @@ import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
+import type { Places } from '../lib/places.js';
 import { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
@@ -194,7 +195,8 @@ async function addRoutes(
   });
   const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);
   const measured = { countElsewhere, waitApplied: meter.waits(sessions.waitApplied) };
-  dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
+  const dataPlaces = (): Places | undefined => policy.dataPlaces();
+  dataRoutes(app, { publisher, sessions: measured, dataPlaces, log: logOf('data') });
   dataConfigRoute(app, options, { updateLog, mayHave: deps.mayHave, policyHead: () => tracker?.head() });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
   dataLogRoutes(app, { updateLog, log: logOf('data') });
@@ -228,10 +230,11 @@ async function addRoutes(
 
 function documentsDeps(
   { dataSources, updatesRetained }: ServerOptions,
-  { updateLog: log, sessions: { everyone } }: ServerHttpDeps,
+  { updateLog: log, sessions: { everyone }, policy }: ServerHttpDeps,
 ): DocumentsDeps {
   const isExternal = dataSources !== undefined && 'external_source_url' in dataSources;
-  return { log, everyone, updatesRetained, externalSource: isExternal ? dataSources.external_source_url : undefined };
+  const externalSource = isExternal ? dataSources.external_source_url : undefined;
+  return { log, everyone, updatesRetained, externalSource, dataPlaces: () => policy.dataPlaces() };
 }
 
 function webhookOptions(options: ServerOptions): WebhookRouteOptions {

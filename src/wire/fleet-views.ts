@@ -40,6 +40,16 @@ export const dataDocument = z.object({
 });
 export type DataDocument = z.infer<typeof dataDocument>;
 
+export const hidingDeletion = z.object({
+  path: z.string(),
+  seq: z.number(),
+  topics: z.array(z.string()).describe('At most 20'),
+  hides: z
+    .array(z.string())
+    .describe('Folders of the served commit with data at, below or above its path; at most 100'),
+});
+export type HidingDeletion = z.infer<typeof hidingDeletion>;
+
 export const documentsAnswer = z.object({
   epoch: z.string(),
   head: z.number(),
@@ -48,6 +58,10 @@ export const documentsAnswer = z.object({
   next: z.string().nullable().describe('The value of `after` for the next page; null: this is the last one'),
   external_source: z.string().nullable().describe('Where clients get their base entries; null: from this server'),
   incomplete: z.string().nullable().describe('Why there may be more clients than those that are counted'),
+  deletions: z
+    .array(hidingDeletion)
+    .optional()
+    .describe('Deletions at or below `prefix` that hide data of the policy repository; the first 100. Missing: none'),
 });
 export type DocumentsAnswer = z.infer<typeof documentsAnswer>;
 

@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { Logger } from '../../src/lib/log.js';
 import type { DataDocument, DocumentsAnswer } from '../../src/wire/fleet-views.js';
+import { announced, byWebhook } from '../support/announced.js';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
+import { runCommand } from '../support/command.js';
+import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { WELL } from '../support/session-report.js';
 import { startPeer } from '../support/start-peer.js';
@@ -212,5 +215,36 @@ describe('GET /data/documents', () => {
     assert.equal(field(ofUrl, 'updates', 0, 'entries', 0, 'data'), undefined);
     const listener = bearer(await tokenOf(server.url, { type: 'listener' }));
     assert.equal((await request(`${server.url}/data/log?include=secrets`, { headers: listener })).status, 401);
+  });
+});
+
+describe('what is published over data of the policy repository', () => {
+  it('is named by the answer, the command and the list of documents, with what later commits bring there', async () => {
+    await using repo = await gitRepo();
+    const files = { 'data.json': '{"users":{"root":1}}', 'users/a/data.json': '{"n":1}', 'other/data.json': '{}' };
+    const first = await repo.commit(files);
+    await using server = await startServer(byWebhook(repo));
+    const serves = async (hash: string): Promise<boolean> =>
+      field((await request(`${server.url}/healthcheck`)).json, 'policy', 'head') === hash;
+    const post = async (entry: object): Promise<unknown> =>
+      field((await postJson(`${server.url}/data/config`, { entries: [entry], reason: '' })).json, 'hides');
+    await until(async () => serves(first), { withinMs: 20_000, what: 'the commit is served' });
+    const removal = ['publish', '--server-url', server.url, '--dst-path', '/users', '--save-method', 'DELETE'];
+    const { stdout } = await runCommand('policysync', removal);
+    assert.match(stdout, /stands over data of the policy repository, in later commits, too: \/, \/users\/a$/m);
+    assert.deepEqual(await post(inline('/users/a/n', 2)), undefined, 'what is beside it stays');
+    assert.deepEqual(await post(inline('/other', { x: 1 })), ['/other']);
+    assert.deepEqual(await post(inline('/elsewhere', 1)), undefined);
+    const later = await announced(server, repo, { 'users/b/data.json': '{"n":2}' });
+    await until(async () => serves(later), { withinMs: 20_000, what: 'the commit is served' });
+    const { deletions } = await documents(server.url);
+    assert.deepEqual(
+      deletions?.map(({ path, hides }) => [path, hides]),
+      [['/users', ['/', '/users/a', '/users/b']]],
+    );
+    assert.equal((await documents(server.url, '?prefix=/other')).deletions, undefined);
+    // What is published there again takes its place.
+    assert.deepEqual(await post(inline('/users', { c: 3 })), ['/users/a', '/users/b']);
+    assert.equal((await documents(server.url)).deletions, undefined);
   });
 });

@@ -28,11 +28,18 @@ const SHARE = 1 / 10;
 /** How long rows are kept that nobody asks for. */
 const KEPT_MS = 60_000;
 
+/** What a fold has. */
+export interface DocumentsOf {
+  readonly rows: readonly DocumentRow[];
+  /** Deletions, by path. */
+  readonly deletions: readonly DocumentRow[];
+}
+
 interface Made {
   readonly fold: readonly FoldedEntry[];
   /** Last row of the log that the fold has. */
   readonly head: number;
-  readonly rows: Promise<readonly DocumentRow[]>;
+  readonly rows: Promise<DocumentsOf>;
   /** Until then it counts as the newest. */
   freshUntilMs: number;
 }
@@ -49,10 +56,7 @@ export class DocumentRows {
   }
 
   /** The rows of a fold at `head`; of a large one that has just changed, those of a moment ago, with the head of that time. */
-  async of(
-    fold: readonly FoldedEntry[],
-    head: number,
-  ): Promise<{ readonly rows: readonly DocumentRow[]; readonly head: number }> {
+  async of(fold: readonly FoldedEntry[], head: number): Promise<DocumentsOf & { readonly head: number }> {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#made = undefined;
@@ -61,7 +65,7 @@ export class DocumentRows {
     const known = this.#made;
     const isKnown = known !== undefined && (known.fold === fold || performance.now() < known.freshUntilMs);
     const made = isKnown ? known : this.#make(fold, head);
-    return { rows: await made.rows, head: made.fold === fold ? head : made.head };
+    return { ...(await made.rows), head: made.fold === fold ? head : made.head };
   }
 
   #make(fold: readonly FoldedEntry[], head: number): Made {
@@ -85,7 +89,7 @@ export class DocumentRows {
 /** Folds of this size are grouped in less than a millisecond or two. */
 const ALWAYS_FRESH = 2000;
 
-async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolean): Promise<readonly DocumentRow[]> {
+async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolean): Promise<DocumentsOf> {
   const placed: { readonly path: DocPath; readonly entry: FoldedEntry }[] = [];
   await forEachInTurns(fold, (entry) => {
     if (updatesRetained || entry.origin === 'base') {
@@ -94,11 +98,15 @@ async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolea
   });
   const sorted = await sortedInTurns(placed, (a, b) => comparePaths(a.path, b.path));
   const rows: DocumentRow[] = [];
+  const deletions: DocumentRow[] = [];
   let path: DocPath | undefined;
   let entries: FoldedEntry[] = [];
   const end = (): void => {
     const applied = withoutRepetitions(entries);
-    if (path !== undefined && applied.some(isLive)) rows.push({ path, entries: applied });
+    if (path === undefined) return;
+    if (applied.some(isLive)) rows.push({ path, entries: applied });
+    const removed = applied.filter((entry) => !isLive(entry));
+    if (removed.length > 0) deletions.push({ path, entries: removed });
   };
   await forEachInTurns(sorted, (one) => {
     if (path === undefined || comparePaths(path, one.path) !== 0) {
@@ -108,7 +116,7 @@ async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolea
     entries.push(one.entry);
   });
   end();
-  return rows;
+  return { rows, deletions };
 }
 
 /** The entries of one path without updates that repeat a base entry: a new client gets that alone. */

@@ -1,8 +1,10 @@
 import { isPermittedPath } from '../../auth/authorize.js';
 import type { Limits } from '../../auth/caller.js';
 import { redactUrl } from '../../lib/log.js';
+import type { Places } from '../../lib/places.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
-import type { DataDocument, DocumentsAnswer } from '../../wire/fleet-views.js';
+import type { DataDocument, DocumentsAnswer, HidingDeletion } from '../../wire/fleet-views.js';
+import { hiddenData } from '../hidden-data.js';
 import { byOurClock } from '../log/log-clock.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { AllClients } from '../sessions/all-clients.js';
@@ -38,11 +40,14 @@ export interface DocumentsDeps {
   readonly everyone: () => Promise<AllClients>;
   /** SYNC_DATA_UPDATES_RETAINED. */
   readonly updatesRetained: boolean;
+  /** Where the served commit has data; undefined while that is not known. */
+  readonly dataPlaces: () => Places | undefined;
   /** The address of the API that has the base entries, if it is not this server. */
   readonly externalSource: string | undefined;
 }
 
 const TOPICS_SHOWN = 20;
+const DELETIONS_SHOWN = 100;
 /** Characters of an address that are shown. */
 const SOURCE_CHARS = 2000;
 /** A page ends when it has so many characters, or when so many of inline data were hashed for it. */
@@ -95,7 +100,7 @@ export function createDocuments(deps: DocumentsDeps): (query: DocumentsQuery) =>
     const seesTopic = (topic: string): boolean => permittedTopics?.has(topic) ?? true;
     const sees = ({ entry }: FoldedEntry): boolean => entry.topics.some(seesTopic);
     const { epoch } = log;
-    const { rows: grouped, head } = await rows.of(log.fold(), log.head);
+    const { rows: grouped, deletions, head } = await rows.of(log.fold(), log.head);
     const range = rangeOf(grouped, { prefix, after });
     const isWhole = permittedTopics === undefined && permittedPaths === undefined;
     const isSeenRow = (row: DocumentRow): boolean => isPermittedPath(row.path, permittedPaths) && isSeen(row, sees);
@@ -114,8 +119,18 @@ export function createDocuments(deps: DocumentsDeps): (query: DocumentsQuery) =>
       chars += JSON.stringify(view).length;
       documents.push(view);
     }
+    const hiding: HidingDeletion[] = [];
+    await forEachInTurns(rangeOf(deletions, { prefix }).rows, ({ path, entries }) => {
+      const newest = entries.findLast(sees);
+      if (hiding.length >= DELETIONS_SHOWN || newest === undefined || !isPermittedPath(path, permittedPaths)) return;
+      const hides = hiddenData([newest.entry], deps.dataPlaces());
+      if (hides.length === 0) return;
+      const topics = newest.entry.topics.filter(seesTopic).slice(0, TOPICS_SHOWN);
+      hiding.push({ path: docPathText(path), seq: newest.seq, topics, hides });
+    });
     return {
       ...{ epoch, head, total, documents },
+      ...(hiding.length > 0 && { deletions: hiding }),
       next: documents.length < next.length ? (documents.at(-1)?.path ?? null) : null,
       external_source: externalSource === undefined ? null : redactUrl(externalSource),
       incomplete: all.incomplete,

@@ -5,10 +5,12 @@ import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
+import type { Places } from '../../lib/places.js';
 import { validTraceparent } from '../../lib/tracing.js';
 import { type DataUpdate, dataUpdate } from '../../wire/data.js';
 import { updateReport } from '../../wire/report.js';
 import { expandTopics } from '../../wire/topics.js';
+import { hiddenData } from '../hidden-data.js';
 import type { Publisher } from '../publish.js';
 import { authorizeUpdate } from '../publish-access.js';
 import type { Sessions } from '../sessions/sessions.js';
@@ -19,6 +21,8 @@ export interface DataRoutesDeps {
   log: Logger;
   /** Counts the clients of other instances, and waits for clients with `?wait=applied`. */
   sessions: Pick<Sessions, 'waitApplied' | 'countElsewhere'>;
+  /** Where the served commit has data; undefined while that is not known. */
+  dataPlaces: () => Places | undefined;
 }
 
 /** Maximum entries of a report to log: the first load of a client may have thousands. */
@@ -54,6 +58,12 @@ const publishedAnswer = z.object({
   seq: z.number(),
   epoch: z.string(),
   subscribers: z.number(),
+  hides: z
+    .array(z.string())
+    .optional()
+    .describe(
+      'Folders of the served commit with data that the update replaces or deletes, in later commits, too; at most 100. Missing: none, or it is not known',
+    ),
 });
 
 /** `POST /data/config`, `/data/callback_report` and the empty default source `/policy-data` (specification "Sync server"; opal-protocol P2.3). */
@@ -96,7 +106,12 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
       const elsewhere = once === undefined ? await deps.sessions.countElsewhere(topics) : 0;
       const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
-      return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
+      const hides = hiddenData(body.entries, deps.dataPlaces());
+      return {
+        ...{ status: 'ok', ...published, subscribers: published.subscribers + elsewhere },
+        ...(hides.length > 0 && { hides }),
+        ...waited,
+      };
     },
   );
 
