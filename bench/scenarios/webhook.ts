@@ -1,5 +1,6 @@
 import { type Measured, watch } from '../lib/figure.js';
 import { modulePath, modules, moduleText } from '../lib/modules.js';
+import { childrenOf } from '../lib/proc.js';
 import { pushed } from '../lib/push.js';
 import { type Reader, reader } from '../lib/reader.js';
 import type { Bench, Scenario } from '../lib/scenario.js';
@@ -45,14 +46,14 @@ async function measure(bench: Bench, system: System): Promise<readonly Measured[
   const { repo, server, reader: engine, programs } = await startStage(bench, system, { files: modules(MODULES) });
   const used = watch(programs);
   const samples = await changes(bench, engine, async (files) => {
-    await repo.commit(files);
-    return () => pushed(server.url, repo.path);
+    const commit = await repo.commit(files);
+    return () => pushed(server.url, repo.path, commit);
   });
   const plain: Measured = { metric: TIME, unit: 'ms', samples, cost: used() };
   return system.name === 'opal' ? [plain] : [plain, await gated(bench, system)];
 }
 
-/** The same with servers that compile each commit before they serve it. */
+/** The same with servers that compile each commit before they serve it, each push alone: what the one before left is ended first. */
 async function gated(bench: Bench, system: System): Promise<Measured> {
   const stage = await startStage({ ...bench, dir: await folder(bench.dir, 'gated') }, system, {
     files: modules(MODULES),
@@ -60,8 +61,9 @@ async function gated(bench: Bench, system: System): Promise<Measured> {
   });
   const used = watch(stage.programs);
   const samples = await changes(bench, stage.reader, async (files) => {
-    await stage.repo.commit(files);
-    return () => pushed(stage.server.url, stage.repo.path);
+    for (const check of childrenOf(stage.server.pid)) process.kill(check, 'SIGKILL');
+    const commit = await stage.repo.commit(files);
+    return () => pushed(stage.server.url, stage.repo.path, commit);
   });
   return { metric: GATED, unit: 'ms', samples, cost: used() };
 }
