@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tempDir } from '../../test/support/temp-dir.js';
-import { makePrivate, makeTreePrivate, openFolderProblem, withPrivateFiles } from './private-files.js';
+import { makePrivate, makeTreePrivate, openFolderProblem, readIfPresent, withPrivateFiles } from './private-files.js';
 
 const posix = { skip: process.platform === 'win32' && 'Windows has no modes' };
 
@@ -61,4 +61,14 @@ test('a program that is started so makes files that are closed, and the next one
   );
   assert.equal(process.umask(), before);
   assert.equal(await modeOf(join(dir.path, 'closed')), '600');
+});
+
+test('a file that is too long to be ours is not read', async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, 'long.json');
+  assert.equal(await readIfPresent(path), undefined);
+  await writeFile(path, '{}');
+  assert.equal(await readIfPresent(path), '{}');
+  await truncate(path, 65 * 1024 * 1024);
+  await assert.rejects(readIfPresent(path), /long\.json has 68157440 bytes, more than 67108864/);
 });

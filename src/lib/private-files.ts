@@ -96,9 +96,14 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await rename(temporary, path);
 }
 
-/** The text of a file; undefined where there is none. */
+/** No file of ours that is read at once is longer. */
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+/** The text of a file; undefined where there is none. Rejects for one that is too long to be ours. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
+    const { size } = await stat(path);
+    if (size > MAX_FILE_BYTES) throw new Error(`${path} has ${size} bytes, more than ${MAX_FILE_BYTES}`);
     return await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;

@@ -1,4 +1,4 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
@@ -44,7 +44,6 @@ const REPEAT_MS = 60_000;
 const SHARE = 0.05;
 /** Clients of one line: a slice of work. */
 const AT_ONCE = 100;
-const MAX_BYTES = 64 * 1024 * 1024;
 
 const header = z.object({
   version: z.literal(1),
@@ -58,8 +57,6 @@ const header = z.object({
 export async function readClients(stateDir: string, log: Logger): Promise<StoredClients | undefined> {
   const path = join(stateDir, FILE);
   try {
-    const { size } = await stat(path).catch(ifMissing);
-    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, more than ${MAX_BYTES}`);
     const text = await readIfPresent(path);
     if (text === undefined) return undefined;
     const [first = '', ...lines] = text.trimEnd().split('\n');
@@ -72,11 +69,6 @@ export async function readClients(stateDir: string, log: Logger): Promise<Stored
     log.warn({ path, ...failureFields(error) }, text);
     return undefined;
   }
-}
-
-function ifMissing(error: NodeJS.ErrnoException): { size: number } {
-  if (error.code === 'ENOENT') return { size: 0 };
-  throw error;
 }
 
 /** Stores the clients with a session, so that they are known after a restart. Logs failures and continues. */

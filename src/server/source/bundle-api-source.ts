@@ -219,9 +219,8 @@ function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | 
 
 /** Reads the stored state; undefined if it is unreadable: then the archive is downloaded again. */
 async function readState(path: string): Promise<BundleState | undefined> {
-  const text = await readIfPresent(path);
   try {
-    const { version: _, ...state } = bundleState.parse(parseJson(text ?? ''));
+    const { version: _, ...state } = bundleState.parse(parseJson((await readIfPresent(path)) ?? ''));
     return state;
   } catch {
     return undefined; // missing, damaged, or of another version
