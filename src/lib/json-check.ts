@@ -71,6 +71,9 @@ export class JsonSyntaxError extends SyntaxError {
   }
 }
 
+/** What {@link JsonCheck} throws for more values than there may be. */
+export class JsonTooManyValues extends JsonSyntaxError {}
+
 const EXPECTED: Readonly<Record<number, string>> = {
   [VALUE]: 'a JSON value',
   [FIRST_ELEMENT]: 'a JSON value or "]"',
@@ -282,7 +285,7 @@ export class JsonCheck {
   #startValue(state: number, byte: number, at: number): number {
     if (--this.#valuesLeft < 0) {
       const offset = this.#offset + at;
-      throw new JsonSyntaxError(`more than ${this.#maxValues} values at byte ${offset}`, offset);
+      throw new JsonTooManyValues(`more than ${this.#maxValues} values at byte ${offset}`, offset);
     }
     if (byte === QUOTE) {
       this.#inKey = false;

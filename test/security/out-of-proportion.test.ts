@@ -143,4 +143,14 @@ describe('the REST API of the embedded engine', () => {
     assert(spentMs() < 5_000, `${spentMs()} ms`);
     assert(grownMib() < 500, `${grownMib()} MiB`);
   });
+
+  it('takes a million values of an input, and not the millions that 20 MB have', async () => {
+    await using front = await startFront({}, { decide: async () => ({ text: '1', by: 'compiled', policy: 'abc' }) });
+    const post = (text: string) => request(`${front.url}/v1/data/app`, { method: 'POST', body: text });
+    const list = (elements: number): string => `{"input":[${'[],'.repeat(elements - 1)}[]]}`;
+    assert.equal((await post(list(999_998))).status, 200);
+    const refused = await post(list(7_000_000));
+    assert.deepEqual([refused.status, front.requests.length], [400, 0]);
+    assert.match(refused.text, /more than 1000000 values/);
+  });
 });

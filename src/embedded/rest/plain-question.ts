@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import { checkJson } from '../../lib/json.js';
-import { JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 import type { Question } from '../types.js';
 import type { RestRoute, RestTarget } from './rest-target.js';
 
@@ -45,24 +44,9 @@ export function plainQuestion(
   if (query !== '') return undefined;
   const { headers, bytes } = body;
   if (headers['content-encoding'] !== undefined || headers['content-type']?.includes('yaml') === true) return undefined;
-  if (!isUtf8(bytes) || isTooDeep(bytes)) return undefined;
+  if (!isUtf8(bytes)) return undefined;
   const text = bytes.toString();
   return asked.api === 'v1' ? askedInEnvelope(asked.path, text) : askedInBody(asked.path, text);
-}
-
-/** Bytes that are checked at a time. */
-const CHECKED_BYTES = 64 * 1024;
-
-/** Whether a long body is no JSON that OPA would read, as far as that is to be known before it is a text in memory. */
-function isTooDeep(bytes: Buffer): boolean {
-  if (bytes.length <= MAX_JSON_DEPTH) return false;
-  const check = new JsonCheck();
-  try {
-    for (let at = 0; at < bytes.length; at += CHECKED_BYTES) check.push(bytes.subarray(at, at + CHECKED_BYTES));
-    return false;
-  } catch {
-    return true; // OPA says why
-  }
 }
 
 function askedPath(route: RestRoute): { api: 'v0' | 'v1'; path: string } | undefined {

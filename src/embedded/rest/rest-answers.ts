@@ -1,3 +1,5 @@
+import { MAX_JSON_VALUES } from '../../lib/json.js';
+
 /** A response of a front; the texts are those of OPA. */
 export interface RestAnswer {
   readonly status: number;
@@ -47,6 +49,13 @@ export const INFLATES_TOO_LARGE = errorAnswer(
   400,
   'invalid_parameter',
   'could not decompress the body: gzip payload too large',
+);
+
+/** The response to a body whose values would keep OPA busy for longer than a decision may take. */
+export const TOO_MANY_VALUES = errorAnswer(
+  400,
+  'invalid_parameter',
+  `request body has more than ${MAX_JSON_VALUES} values`,
 );
 
 /** The response of `/health`; with a problem it is unhealthy. */

@@ -1,6 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { inSteps } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type DecisionSource, GoRefusal, type OpaResponse } from '../types.js';
+import { longBody, SHORT_BODY_BYTES } from './long-body.js';
 import { type PlainQuestion, plainQuestion } from './plain-question.js';
 import {
   BAD_REQUEST,
@@ -9,6 +11,7 @@ import {
   errorAnswer,
   INFLATES_TOO_LARGE,
   type RestAnswer,
+  TOO_MANY_VALUES,
 } from './rest-answers.js';
 import { acceptsGzip, gzipped, inflated, isWorthGzip } from './rest-gzip.js';
 import { RestHealth } from './rest-health.js';
@@ -79,7 +82,10 @@ export class RestApi {
     if (hasBrokenEscape(target.path)) return BAD_REQUEST;
     const body = await this.#unpacked(request);
     if (body === 'too large') return INFLATES_TOO_LARGE;
-    const question = plainQuestion(route, target, body);
+    const isLong = body !== undefined && body.bytes.length > SHORT_BODY_BYTES;
+    const kind = isLong ? await inSteps(longBody(body.bytes)) : 'json';
+    if (kind === 'too many values') return TOO_MANY_VALUES;
+    const question = kind === 'json' ? plainQuestion(route, target, body) : undefined;
     const plain = question === undefined ? undefined : await this.#decide(question);
     if (plain === undefined) return this.#ask(request);
     return acceptsGzip(request.headers['accept-encoding']) && isWorthGzip(plain) ? gzipped(plain) : plain;
