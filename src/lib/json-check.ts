@@ -40,6 +40,8 @@ const CLOSE_OBJECT = 0x7d;
 const PLAIN = 1;
 const DIGIT = 2;
 const SPACE = 4;
+/** What may follow a backslash and is the whole escape. */
+const SIMPLE_ESCAPE = 8;
 
 /** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
 export const MAX_JSON_DEPTH = 10_000;
@@ -94,9 +96,9 @@ const EXPECTED: Readonly<Record<number, string>> = {
 const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
   const plain = byte >= 0x20 && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH;
   const space = byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-  return (plain ? PLAIN : 0) | (isDigit(byte) ? DIGIT : 0) | (space ? SPACE : 0);
+  const escaped = '"\\/bfnrt'.includes(String.fromCharCode(byte));
+  return (plain ? PLAIN : 0) | (isDigit(byte) ? DIGIT : 0) | (space ? SPACE : 0) | (escaped ? SIMPLE_ESCAPE : 0);
 });
-const SIMPLE_ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
 );
@@ -108,6 +110,7 @@ export class JsonCheck {
   readonly #open: number[] = [];
   #offset = 0;
   #kind: JsonKind = 'scalar';
+  #hasEscapedName = false;
   /** True while the current string is a member name. */
   #inKey = false;
   /** Bytes that the current escape, character or literal still needs. */
@@ -155,7 +158,7 @@ export class JsonCheck {
       const byte = chunk[at] as number;
       switch (state) {
         case STRING: {
-          at = skip(chunk, at, PLAIN);
+          at = this.#inKey ? skip(chunk, at, PLAIN) : skipText(chunk, at);
           if (at === length) continue;
           const next = chunk[at] as number;
           if (next === QUOTE) state = this.#inKey ? COLON : AFTER_VALUE;
@@ -171,7 +174,8 @@ export class JsonCheck {
           if (--this.#missing === 0) state = STRING;
           break;
         case ESCAPE:
-          if (SIMPLE_ESCAPES.has(byte)) state = STRING;
+          this.#hasEscapedName ||= this.#inKey;
+          if (((KINDS[byte] as number) & SIMPLE_ESCAPE) !== 0) state = STRING;
           else if (byte === 0x75) {
             this.#missing = 4;
             state = HEX;
@@ -222,7 +226,7 @@ export class JsonCheck {
   }
 
   /** Ends the input. Throws a {@link JsonSyntaxError} if there is no value, or it is not complete. */
-  end(): { kind: JsonKind } {
+  end(): { kind: JsonKind; hasEscapedName: boolean } {
     const state = this.#state;
     const complete =
       state === AFTER_VALUE || state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT_DIGITS;
@@ -230,7 +234,7 @@ export class JsonCheck {
       const message = `unexpected end after ${this.#offset} bytes: expected ${this.#expected(state)}`;
       throw new JsonSyntaxError(message, this.#offset);
     }
-    return { kind: this.#kind };
+    return { kind: this.#kind, hasEscapedName: this.#hasEscapedName };
   }
 
   /** The state after a byte that is not white space and stands between values. */
@@ -344,6 +348,13 @@ function skip(chunk: Uint8Array, from: number, kind: number): number {
   let at = from;
   while (at < chunk.length && ((KINDS[chunk[at] as number] as number) & kind) !== 0) at++;
   return at;
+}
+
+/** The index of the first byte from `from` on that is neither plain nor of a simple escape; such an escape that is cut off counts. */
+function skipText(chunk: Uint8Array, from: number): number {
+  for (let at = skip(chunk, from, PLAIN); ; at = skip(chunk, at + 2, PLAIN)) {
+    if (chunk[at] !== BACKSLASH || ((KINDS[chunk[at + 1] ?? 0] as number) & SIMPLE_ESCAPE) === 0) return at;
+  }
 }
 
 /** The state after a byte that follows the digits of a number; AFTER_VALUE when it does not belong to the number. */

@@ -38,6 +38,9 @@ const { value } = fc.letrec<{ value: unknown; list: unknown; members: unknown }>
     .map((entries) => Object.fromEntries(entries)),
 }));
 
+/** Makes the text around it one that is checked before. */
+const LONG = JSON.stringify('\\"'.repeat(MAX_JSON_DEPTH));
+
 /** A text with white space, and characters of names written as other escapes, by the numbers of a list in turn. */
 function rewritten(text: string, choices: readonly number[]): string {
   let turn = 0;
@@ -60,6 +63,7 @@ describe('the value of a JSON text', () => {
         for (const text of [plain, rewritten(plain, choices)]) {
           assert.equal(JSON.stringify(parseJson(text)), plain, text);
           assert.deepEqual(parseJson(text), given, text);
+          assert.equal(JSON.stringify(parseJson(`[${LONG},${text}]`)), `[${LONG},${plain}]`, text);
         }
       }),
       { numRuns: 5_000 },

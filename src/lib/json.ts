@@ -23,8 +23,8 @@ const SHORT = MAX_JSON_DEPTH;
 
 /** The value of a text. Throws a `SyntaxError` that says where it is no JSON, or has more than it may. */
 export function parseJson(text: string, limits: JsonLimits = {}): unknown {
-  if (!isWithin(text, limits)) checkLong(text, limits);
-  return parseChecked(text);
+  const hasNames = isWithin(text, limits) ? hasEscapedName(text) : checkLong(text, limits).hasEscapedName;
+  return hasNames ? valueWithEscapedNames(text) : JSON.parse(text);
 }
 
 /** Throws a `SyntaxError` for a text that is no JSON, or nested too deep. Of a long one no values are made. */
@@ -48,10 +48,13 @@ function isWithin({ length }: string, { depth = MAX_JSON_DEPTH, values = MAX_JSO
   return length <= depth && length / 2 <= values;
 }
 
-function checkLong(text: string, { depth = MAX_JSON_DEPTH, values = MAX_JSON_VALUES }: JsonLimits): void {
+function checkLong(
+  text: string,
+  { depth = MAX_JSON_DEPTH, values = MAX_JSON_VALUES }: JsonLimits,
+): { hasEscapedName: boolean } {
   const check = new JsonCheck({ maxDepth: depth, maxValues: values });
   check.push(Buffer.from(text));
-  check.end();
+  return check.end();
 }
 
 const QUOTE = 0x22;
