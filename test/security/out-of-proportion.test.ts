@@ -89,6 +89,19 @@ describe('a server without a secret for its webhook, and with keys', () => {
 describe('a module', () => {
   const LINES = 6 * MIB;
 
+  it('that begins with 12 MB of comments is in the bundle of everybody', async () => {
+    await using repo = await gitRepo();
+    await repo.commit({ 'a.rego': `${'#\n'.repeat(LINES)}package a.b\n`, 'c.rego': 'package c\n' });
+    await using server = await startServer({
+      SYNC_POLICY_REPO_URL: repo.url,
+      SYNC_POLICY_REPO_MAIN_BRANCH: 'master',
+    });
+    const { status, json } = await request(`${server.url}/policy`);
+    assert.equal(status, 200);
+    const modules = (json as { policy_modules: { package_name: string }[] }).policy_modules;
+    assert.deepEqual(modules.map((module) => module.package_name).sort(), ['a.b', 'c']);
+  });
+
   it('may begin with 12 MB of comments, or have a name as long', () => {
     const spentMs = cpuTimer();
     const rego = `${'#\n'.repeat(LINES)}package a.b\n\nx := 1\n`;
