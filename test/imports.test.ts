@@ -75,7 +75,7 @@ const ORDER: Record<string, readonly string[]> = {
   ],
   server: [
     ...['log', 'backbone', 'trace', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'gate'],
-    ...['webhook', 'options'],
+    ...['webhook', 'options', 'budgets'],
     ...['open-update-log', 'start-facts', 'policy-freshness'],
     ...['own-events', 'refresh', 'update-rules', 'may-have', 'update-text', 'publish', 'policy-traces'],
     ...['policy-views', 'policy'],

@@ -48,7 +48,7 @@ const SECTIONS: Readonly<Record<string, number>> = {
   Authentication: 8,
   Events: 7,
   Errors: 13,
-  Limits: 14,
+  Limits: 16,
   Versioning: 4,
 };
 

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AddressRanges, canonicalAddress } from '../lib/address.js';
+import { Budget } from '../lib/budget.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import type { OpenConnection, OpenConnections } from '../lib/open-connections.js';
 
 /** The address of a connection that has already ended. */
 const UNKNOWN = '?';
@@ -91,44 +92,62 @@ const MAX_WARNINGS = 1_000;
  */
 export class AddressLimits {
   readonly addresses: ClientAddresses;
+  readonly connections: OpenConnections;
   readonly #log: Logger;
-  readonly #connections: Shares;
-  readonly #bytes: Shares;
+  readonly #strangers: Budget;
+  readonly #bytes: Budget;
   /** Return the share of a connection, or of a request through a proxy. */
-  readonly #releases = new WeakMap<Socket | IncomingMessage, () => void>();
+  readonly #releases = new WeakMap<OpenConnection | IncomingMessage, () => void>();
   readonly #warnings = new Map<string, number>();
 
-  constructor(bounds: AddressBounds, deps: { addresses: ClientAddresses; log: Logger }) {
+  constructor(bounds: AddressBounds, deps: { addresses: ClientAddresses; connections: OpenConnections; log: Logger }) {
     this.addresses = deps.addresses;
+    this.connections = deps.connections;
     this.#log = deps.log;
-    this.#connections = new Shares(bounds.connections);
-    this.#bytes = new Shares(bounds.bytes);
+    this.#strangers = ofAddresses(bounds.connections);
+    this.#bytes = ofAddresses(bounds.bytes);
   }
 
   /** Connections that count for an address now. */
   countOf(address: string): number {
-    return this.#connections.of(address);
+    return this.#strangers.ofAddress(address);
   }
 
-  /** Counts a new connection. One too many is closed: there is no request yet to respond to. */
-  connected(socket: Socket): void {
-    if (this.#releases.has(socket) || this.addresses.isFromProxy(socket)) return;
-    const address = this.addresses.of({ socket, headers: {} });
-    const release = this.#connections.take(address, 1);
+  /**
+   * Counts a new connection. If it is one too many, one of the same address on which nothing happens gives way; if there is none, the new
+   * one is closed: there is no request yet to respond to.
+   */
+  connected(connection: OpenConnection): void {
+    const { socket } = connection;
+    if (this.addresses.isFromProxy(socket)) return;
+    const address = this.#addressOf(connection);
+    let release = this.#takeConnection(address);
+    const mayEnd = (other: OpenConnection): boolean =>
+      other !== connection && this.#releases.has(other) && this.#addressOf(other) === address;
+    if (release === undefined && this.connections.makeRoom(mayEnd)) release = this.#takeConnection(address);
     if (release === undefined) {
       this.#warn(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
       socket.destroy();
       return;
     }
-    this.#releases.set(socket, release);
-    socket.once('close', release);
+    this.#releases.set(connection, release);
+    connection.ends.add(release);
+  }
+
+  #addressOf({ socket }: OpenConnection): string {
+    return this.addresses.of({ socket, headers: {} });
+  }
+
+  #takeConnection(address: string): (() => void) | undefined {
+    const taken = this.#strangers.take({ subject: null, address }, 1);
+    return typeof taken === 'function' ? taken : undefined;
   }
 
   /** Counts a request through a proxy until {@link done}; returns false for every other. Throws `address_limit`. */
   requested(request: IncomingMessage): boolean {
     if (!this.addresses.isFromProxy(request.socket)) return false;
     const address = this.addresses.of(request);
-    const release = this.#connections.take(address, 1);
+    const release = this.#takeConnection(address);
     if (release === undefined) throw this.#refusal(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
     this.#releases.set(request, release);
     return true;
@@ -136,7 +155,11 @@ export class AddressLimits {
 
   /** The caller is authenticated: its connection counts no longer. */
   letIn(request: IncomingMessage): void {
-    this.#releases.get(request.socket)?.();
+    const connection = this.connections.of(request.socket);
+    if (connection !== undefined) {
+      this.#releases.get(connection)?.();
+      this.#releases.delete(connection);
+    }
     this.done(request);
   }
 
@@ -148,9 +171,10 @@ export class AddressLimits {
   /** Takes room for the body of an unauthenticated caller; returns a function that releases it. Throws `address_limit`. */
   takeBytes(request: IncomingMessage, bytes: number): () => void {
     const address = this.addresses.of(request);
-    const release = this.#bytes.take(address, bytes);
-    if (release === undefined) throw this.#refusal(address, 'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS');
-    return release;
+    const isTooMuch = bytes > this.#bytes.bounds.address;
+    const taken = isTooMuch ? undefined : this.#bytes.take({ subject: null, address }, bytes);
+    if (typeof taken !== 'function') throw this.#refusal(address, 'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS');
+    return taken;
   }
 
   #refusal(address: string, setting: string): SyncError {
@@ -169,33 +193,10 @@ export class AddressLimits {
   }
 }
 
-/** How much of something each address has now. */
-class Shares {
-  readonly #most: number;
-  readonly #used = new Map<string, number>();
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  of(address: string): number {
-    return this.#used.get(address) ?? 0;
-  }
-
-  /** Takes an amount; returns a function that releases it, once, or undefined if too little is left. */
-  take(address: string, amount: number): (() => void) | undefined {
-    const used = this.of(address) + amount;
-    if (used > this.#most) return undefined;
-    this.#used.set(address, used);
-    let isTaken = true;
-    return () => {
-      if (!isTaken) return;
-      isTaken = false;
-      const left = this.of(address) - amount;
-      if (left > 0) this.#used.set(address, left);
-      else this.#used.delete(address);
-    };
-  }
+/** A budget of each address alone. */
+function ofAddresses(most: number): Budget {
+  const noBound = Number.POSITIVE_INFINITY;
+  return new Budget({ address: most, subject: noBound, all: noBound }, { what: '' });
 }
 
 /** Longest time for the body of an unauthenticated caller: 5 MiB at 250 KiB/s. */
@@ -238,7 +239,7 @@ export function useUnauthenticatedBodyLimits(
       request.raw.destroy(new SyncError('address_limit', `the body did not arrive within ${timeoutMs / 1000} s`));
     }, timeoutMs);
     payload.once('end', () => clearTimeout(timer));
-    reply.raw.once('close', () => {
+    limits.connections.whenOver(request.raw.socket, reply.raw, () => {
       clearTimeout(timer);
       release();
     });
@@ -246,7 +247,8 @@ export function useUnauthenticatedBodyLimits(
   });
 }
 
-function hasBody({ headers }: FastifyRequest): boolean {
+/** Whether a request says that it has a body. */
+export function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 

@@ -1,13 +1,14 @@
-import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Authenticator, anonymousAuth } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import { OpenConnections } from '../lib/open-connections.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
 import { type AddressLimits, ClientAddresses, useUnauthenticatedBodyLimits } from './address-limits.js';
+import { type CallerBudgets, createCallerBudgets, useCallerBudgets } from './caller-budgets.js';
 import { sendError, useErrorHandler } from './error-handler.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
@@ -23,6 +24,8 @@ const CLOSE_GRACE_MS = 5_000;
 const READER_TIMEOUT_MS = 30_000;
 /** How often a stop closes connections that have become idle. */
 const CLOSE_LOOK_MS = 50;
+/** Connections of an API without limits of its own. */
+const MAX_CONNECTIONS = 4_000;
 
 /** Options of {@link createHttpApp}. */
 export interface HttpAppOptions {
@@ -42,6 +45,8 @@ export interface HttpAppOptions {
   checkHost?: HostCheck;
   /** What an address may use before it has authenticated. Default: no limit. */
   limits?: AddressLimits | undefined;
+  /** What each caller may have under way. Default: the budgets of an API without settings for them. */
+  budgets?: CallerBudgets | undefined;
   /** Longest time for the body of an unauthenticated caller; see `useUnauthenticatedBodyLimits`. */
   unauthenticatedBodyTimeoutMs?: number;
   /** Origins whose web pages may call. Default: none. */
@@ -79,7 +84,10 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
       syncHook(({ raw }) => checkHost(raw)),
     );
   useCors(app, options.allowedOrigins ?? []);
-  if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, limits?.addresses ?? new ClientAddresses());
+  const addresses = limits?.addresses ?? new ClientAddresses();
+  if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, addresses);
+  const connections = limits?.connections ?? new OpenConnections(MAX_CONNECTIONS);
+  connections.follow(app.server, (connection) => limits?.connected(connection));
   if (limits !== undefined) useAddressLimits(app, limits);
   useJsonBodies(app);
   useErrorHandler(app, deps.log);
@@ -95,6 +103,8 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     const { unauthenticatedBodyTimeoutMs: timeoutMs } = options;
     useUnauthenticatedBodyLimits(app, { limits, ...(timeoutMs === undefined ? {} : { timeoutMs }) }, deps.log);
   }
+  const budgets = options.budgets ?? createCallerBudgets();
+  useCallerBudgets(app, { budgets, connections, addressOf: (request) => addresses.of(request), log: deps.log });
   return app;
 }
 
@@ -111,11 +121,10 @@ function syncHook(check: (request: FastifyRequest, reply: FastifyReply) => void)
   };
 }
 
-/** Counts connections, and requests through proxies, for their addresses. */
+/** Counts requests through proxies for their addresses. */
 function useAddressLimits(app: FastifyInstance, limits: AddressLimits): void {
-  app.server.on('connection', (socket: Socket) => limits.connected(socket));
   const count = syncHook(({ raw }, reply) => {
-    if (limits.requested(raw)) reply.raw.once('close', () => limits.done(raw));
+    if (limits.requested(raw)) limits.connections.whenOver(raw.socket, reply.raw, () => limits.done(raw));
   });
   app.addHook('onRequest', count);
 }

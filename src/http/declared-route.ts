@@ -35,6 +35,8 @@ export interface RouteFacts<Q extends z.ZodType = z.ZodType, B extends z.ZodType
   /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
   readonly rawBody?: boolean;
   readonly responses?: Readonly<Record<number, ResponseDeclaration>>;
+  /** Its work grows with the log or the fleet: so many are worked on at a time for each caller, and the others wait. */
+  readonly scans?: boolean;
   /** Largest body, if that is less than the program accepts. */
   readonly bodyLimitBytes?: number;
 }

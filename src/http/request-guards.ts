@@ -105,7 +105,7 @@ export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: 
 }
 
 /** Consumes one request of the key's share. Throws `rate_limited` (429) if none is left. */
-export function consumeRateLimit(limit: RateLimit, key: string): void {
+export function consumeRateLimit(limit: Pick<RateLimit, 'rate' | 'take'>, key: string): void {
   const waitMs = limit.take(key, Date.now());
   if (waitMs > 0) throw new SyncError('rate_limited', limit.rate.text, { retryAfterSeconds: waitMs / 1000 });
 }

@@ -56,7 +56,18 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   declaration: RouteDeclaration<Q, B>,
   handler: (call: Call<z.infer<Q>, z.infer<B>>) => unknown,
 ): void {
-  const { method, path, rawBody = false, query, body, responses, screen, bodyLimitBytes, onRefused } = declaration;
+  const {
+    method,
+    path,
+    rawBody = false,
+    scans = false,
+    query,
+    body,
+    responses,
+    screen,
+    bodyLimitBytes,
+    onRefused,
+  } = declaration;
   app.declaredRoutes.push(declaration);
   app.route({
     method,
@@ -74,15 +85,20 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
     handler: async (request, reply) => {
       const { caller } = request;
       if (caller === undefined) throw new Error(`${method} ${path} ran without authentication`);
-      return handler({
+      const call = {
         // Without a schema the handler's type for it is `unknown`.
         query: (query === undefined ? request.query : parseQuery(query, request.query)) as z.infer<Q>,
         body: (body === undefined || rawBody ? undefined : parseBody(body, request.body)) as z.infer<B>,
         raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
-        caller,
-        request,
-        reply,
-      });
+        ...{ caller, request, reply },
+      };
+      if (!scans) return handler(call);
+      const endTurn = await app.enterTurn(request);
+      try {
+        return await handler(call);
+      } finally {
+        endTurn();
+      }
     },
   });
 }

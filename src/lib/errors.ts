@@ -97,6 +97,19 @@ export const ERROR_CODES = {
     remedy:
       'Retry after the time in `Retry-After`. Name a load balancer in SYNC_TRUSTED_PROXIES; see SYNC_CONNECTIONS_PER_ADDRESS and SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS.',
   },
+  share_used_up: {
+    status: 429,
+    cause:
+      'One token, or one address, has as much under way as one caller may have: responses, bodies, sockets or topics.',
+    remedy:
+      'Read the responses that are under way, ask for less at a time, and retry after the time in `Retry-After`. Give callers tokens of their own, name a load balancer in SYNC_TRUSTED_PROXIES, or raise the setting that the message names.',
+  },
+  server_busy: {
+    status: 503,
+    cause: 'All callers together have as much under way as there may be; a single one may still have a small response.',
+    remedy:
+      'Retry after the time in `Retry-After`. Add a server instance, or raise the setting that the message names; `GET /instances` shows what is used.',
+  },
   webhook_refused: {
     status: 401,
     cause: 'A webhook does not carry the secret, or carries another one.',

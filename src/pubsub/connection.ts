@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
+import { type Budget, Held } from '../lib/budget.js';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import type { Logger } from '../lib/log.js';
@@ -47,6 +48,8 @@ export interface ConnectionDeps {
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
   /** Serves our own peers beyond pub/sub. Default: they are plain peers. */
   sessions?: SessionHandler | undefined;
+  /** What one token and one address may have of all subscriptions, beyond the first ones of a connection. Default: no bound. */
+  topics?: Pick<Budget, 'take' | 'refusal'> | undefined;
   /** Counts connections that open, and that are dropped. */
   meter?: { opened(): void; dropped(): void } | undefined;
 }
@@ -56,8 +59,12 @@ const STATISTICS_PREFIX = '__opal_stats';
 /** More than any client has. Both bound the memory of one peer: a topic may be as long as a frame. */
 const MAX_TOPICS = 10_000;
 const MAX_TOPICS_CHARACTERS = 262_144;
-/** Topics of one publish: each is delivered on its own. */
+/** Topics of a connection that count for no budget: more than most clients have. */
+const UNCOUNTED_TOPICS = 32;
+/** Topics of one publish. */
 const MAX_PUBLISH_TOPICS = 1_000;
+/** What one publish may put before subscribers of statistics topics: its data once for each topic. The topics of a client fit. */
+const MAX_STATISTICS_BYTES = 1_048_576;
 /** Publishes of one peer that may be queued before the server stops reading from it. */
 const MAX_WAITING_PUBLISHES = 64;
 /** How a response to `notify` starts, as Python and as our client write it. It is not parsed: nothing in it is used. */
@@ -87,6 +94,7 @@ export class Connection implements Subscriber, SessionPeer {
   readonly #stopExpiry: () => void;
   readonly #topics = new Set<string>();
   #topicsCharacters = 0;
+  readonly #counted: Held | undefined;
   readonly #query: Readonly<Record<string, string>>;
   /** Where the peer is; its connection may come from a proxy. */
   readonly #host: string;
@@ -128,6 +136,8 @@ export class Connection implements Subscriber, SessionPeer {
     this.#clientId = about.clientId;
     this.#options = options;
     this.#deps = deps;
+    const { topics } = deps;
+    this.#counted = topics && new Held(topics, { subject: about.peer.subject, address: about.host });
     this.#heartbeat = new Heartbeat(
       ws,
       socket,
@@ -246,6 +256,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#heartbeat.stop();
     this.#stopExpiry();
     this.#deps.hub.remove(this);
+    this.#counted?.release();
     if (this.#isReleased) return;
     this.#isReleased = true;
     this.#deps.sessions?.closed(this, why, isGoodbye);
@@ -294,7 +305,8 @@ export class Connection implements Subscriber, SessionPeer {
         this.#reply(this.id, 'str', callId);
         break;
       case 'subscribe':
-        if (!this.#opensSession(request, callId)) this.#reply(this.#subscribe(topicList(topics)), 'bool', callId);
+        if (!this.#opensSession(request, callId))
+          this.#reply(this.#subscribe(topicList(topics)) === true, 'bool', callId);
         break;
       case 'unsubscribe':
         this.#reply(this.#unsubscribe(topicList(topics)), 'bool', callId);
@@ -337,7 +349,8 @@ export class Connection implements Subscriber, SessionPeer {
     this.send(textFrame(responseFrame(result, type, callId)));
   }
 
-  #subscribe(topics: string[] | undefined): boolean {
+  /** Returns false, or a text that the peer may read, where it may not. */
+  #subscribe(topics: string[] | undefined): boolean | string {
     // Opening a session takes a while: a connection that has ended meanwhile must not come back into the hub.
     if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
@@ -349,6 +362,11 @@ export class Connection implements Subscriber, SessionPeer {
     const characters = [...added].reduce((sum, topic) => sum + topic.length, this.#topicsCharacters);
     if (characters > MAX_TOPICS_CHARACTERS)
       return this.#complainOnce(`topics of more than ${MAX_TOPICS_CHARACTERS} characters`);
+    const refusal = this.#count(this.#topics.size + added.size);
+    if (refusal !== undefined) {
+      this.#complainOnce(refusal.message, refusal.code);
+      return refusal.message;
+    }
     this.#topicsCharacters = characters;
     for (const topic of added) this.#topics.add(topic);
     this.#deps.hub.subscribe(this, added);
@@ -359,7 +377,14 @@ export class Connection implements Subscriber, SessionPeer {
     if (topics === undefined) return this.#complainOnce('unsubscribe without a list of topics');
     for (const topic of topics) if (this.#topics.delete(topic)) this.#topicsCharacters -= topic.length;
     this.#deps.hub.unsubscribe(this, topics);
+    this.#count(this.#topics.size);
     return true;
+  }
+
+  /** Counts so many topics. Returns the error if they are too many, and then counts as before. */
+  #count(topics: number): SyncError | undefined {
+    const full = this.#counted?.resize(Math.max(0, topics - UNCOUNTED_TOPICS));
+    return full === undefined ? undefined : this.#deps.topics?.refusal(full);
   }
 
   /** Runs the publishes of one peer one after the other, so that its updates keep their order. */
@@ -396,8 +421,13 @@ export class Connection implements Subscriber, SessionPeer {
     // Every peer may announce itself; its event is published only on topics that its token permits.
     if (topics.includes(ANNOUNCE_TOPIC)) this.#announced(dataText);
     if (!this.#permits(topics)) return this.#complainOfTopics('publish', topics);
-    for (const topic of topics) {
-      if (!topic.startsWith(STATISTICS_PREFIX)) continue;
+    const statistics = topics.filter((topic) => topic.startsWith(STATISTICS_PREFIX));
+    if (statistics.length * dataText.length > MAX_STATISTICS_BYTES) {
+      return this.#complainOnce(
+        `publish of ${dataText.length} characters on ${statistics.length} statistics topics: at most ${MAX_STATISTICS_BYTES} in all`,
+      );
+    }
+    for (const topic of statistics) {
       // A publisher gets its own event only when it says that somebody else notifies (opal-protocol P1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }

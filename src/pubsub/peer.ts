@@ -118,12 +118,12 @@ export interface SessionHandler {
   readonly protocol: number;
   /**
    * Handles a `subscribe`. Undefined: it is a plain one. Otherwise resolves with its `result`; the callback subscribes, and
-   * returns false where the peer may not.
+   * returns false, or a text that says why, where the peer may not.
    */
   open(
     peer: SessionPeer,
     args: Readonly<Record<string, unknown>>,
-    subscribe: () => boolean,
+    subscribe: () => boolean | string,
   ): Promise<object> | undefined;
   /** Whether there is such a method. */
   takes(method: string): boolean;

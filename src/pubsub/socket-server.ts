@@ -2,6 +2,7 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { firstOf } from '../lib/async.js';
+import type { Budget, Release } from '../lib/budget.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
@@ -35,6 +36,8 @@ export interface SocketServerOptions {
 export interface SocketServerDeps extends ConnectionDeps {
   /** Open connections: filled here, for sessions and statistics to read. */
   connections?: Set<Connection>;
+  /** What one token and one address may have of all sockets, and of all subscriptions. Default: no bounds. */
+  budgets?: { readonly sockets: Budget; readonly topics: Budget } | undefined;
   /** Called first for each upgrade; rejects it by throwing a `SyncError`, whose status is sent. */
   screen?(request: IncomingMessage): void;
   /** Address of a peer. Default: of its connection. */
@@ -122,7 +125,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       host: hostOf(request),
       ...upgradeQuery(request),
     };
-    const connection = new Connection(ws, request.socket, about, limits, deps);
+    const connection = new Connection(ws, request.socket, about, limits, { ...deps, topics: deps.budgets?.topics });
     connections.add(connection);
   }
 
@@ -132,6 +135,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
 
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     let peer: Peer;
+    let giveBack: Release;
     try {
       if (pathOf(request) !== path) {
         throw new SyncError('not_found', `there is no socket at this path, it is at ${path}`);
@@ -149,15 +153,29 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       }
       peer = await authenticated(request);
       throwIfLeaving();
+      giveBack = takeSocket(peer, hostOf(request));
     } catch (error) {
       await refuse(request, socket, error);
       return;
     }
-    if (socket.destroyed) return;
+    if (socket.destroyed) {
+      giveBack();
+      return;
+    }
+    socket.once('close', giveBack);
     wss.handleUpgrade(request, socket, head, (ws) => {
       socket.off('error', failed); // from now on ws handles it
       accept(ws, request, peer);
     });
+  }
+
+  /** Takes one of the sockets that a token and an address may have. */
+  function takeSocket({ subject }: Peer, address: string): Release {
+    const sockets = deps.budgets?.sockets;
+    const taken = sockets?.take({ subject, address }, 1);
+    if (sockets === undefined || taken === undefined) return () => undefined;
+    if (typeof taken === 'function') return taken;
+    throw sockets.refusal(taken, FULL_RETRY_SECONDS);
   }
 
   /** Peers under authentication count as connections: else a burst could exceed the bound. */

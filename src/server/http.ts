@@ -12,6 +12,7 @@ import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
+import { OpenConnections } from '../lib/open-connections.js';
 import type { Places } from '../lib/places.js';
 import { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
@@ -21,6 +22,7 @@ import type { Hub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
 import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
 import { backbonePlace } from './backbone/open-backbone.js';
+import type { ServerBudgets } from './budgets.js';
 import type { DocumentsDeps } from './documents/documents.js';
 import type { FleetFeeds } from './fleet/feeds.js';
 import type { FleetSources } from './fleet/gather.js';
@@ -65,6 +67,7 @@ export interface ServerHttpDeps {
   readonly publisher: Publisher;
   readonly policy: Policy;
   readonly mayHave: MayHave;
+  readonly budgets: ServerBudgets;
   readonly sessions: Sessions;
   readonly instances: Instances;
   readonly stateFiles: StateFiles;
@@ -100,14 +103,18 @@ export async function serverHttp(
   const guards = {
     limits: new AddressLimits(
       { connections: connectionsPerAddress, bytes: unauthenticatedBytesPerAddress },
-      { addresses: new ClientAddresses(options.trustedProxies), log },
+      {
+        addresses: new ClientAddresses(options.trustedProxies),
+        connections: new OpenConnections(options.maxConnections + REQUEST_CONNECTIONS),
+        log,
+      },
     ),
     checkHost: createHostCheck({ host: options.host, names: options.allowedHosts }),
     rateLimit: options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit),
   };
   const sockets = createSockets(options, guards, deps);
-  const { tls, security } = deps;
-  const app = createHttpApp({ ...options, tls, ...security, ...guards }, { log });
+  const { tls, security, budgets } = deps;
+  const app = createHttpApp({ ...options, tls, ...security, ...guards, budgets }, { log });
   // Together: the HTTP server waits for its sockets too. Before the routes: some settings fail there.
   add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
   const streams = await addRoutes(app, options, guards, deps);
@@ -120,16 +127,16 @@ export async function serverHttp(
     sockets,
     sessions: () => deps.sessions.summary(),
     policy: () => deps.policy.tracker?.status(),
+    budgets: () => budgets.list(),
   });
   onWebSocketUpgrade(app.server, sockets.handleUpgrade);
-  app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
   return { app, sockets, streams };
 }
 
 function createSockets(
   options: ServerOptions,
   { limits, checkHost, rateLimit }: Guards,
-  { hub, publisher, sessions, connections, meter, security, log }: ServerHttpDeps,
+  { hub, publisher, sessions, connections, meter, security, budgets, log }: ServerHttpDeps,
 ): SocketServer {
   const { addresses } = limits;
   return createSocketServer(
@@ -140,8 +147,10 @@ function createSockets(
     },
     {
       ...{ hub, connections, sessions: sessions.handler, meter: meter.sockets },
+      budgets,
       addressOf: (request) => addresses.of(request),
       screen: (request) => {
+        limits.connections.use(request.socket);
         checkHost(request);
         if (rateLimit !== undefined) consumeRateLimit(rateLimit, addresses.of(request));
         if (limits.requested(request)) request.socket.once('close', () => limits.done(request));
@@ -218,7 +227,8 @@ async function addRoutes(
   });
   const { broadcastUri: uri, broadcastChannelName: name } = options;
   const backbone = uri === undefined ? 'none' : backbonePlace({ uri, name }).kind;
-  instancesRoutes(app, { log: updateLog, instances, everyone: sessions.everyone, backbone });
+  const budgets = deps.budgets.list;
+  instancesRoutes(app, { log: updateLog, instances, everyone: sessions.everyone, backbone, budgets });
   metricsRoute(app, options.metricsAccess, metrics);
   logLevelRoutes(app, deps);
   const description = 'Serves policy bundles, accepts data updates, and notifies subscribers of both.';

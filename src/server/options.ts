@@ -81,13 +81,33 @@ export const SERVER_SETTINGS = {
     }),
     connectionsPerAddress: numberSetting(
       'SYNC_CONNECTIONS_PER_ADDRESS',
-      'Open connections per address that have not been admitted yet (by a token, if authentication is on); the rest are closed.',
+      'Open connections per address that have not been admitted yet (by a token, if authentication is on). Beyond, one on which nothing happens gives way.',
       { opal: null, default: 4000, min: 1, unit: 'connections' },
     ),
     unauthenticatedBytesPerAddress: bytesSetting(
       'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS',
       'Bytes of unauthenticated request bodies (webhooks, for example) in flight per address; the rest get 429.',
       { default: 16 * MIB, min: 5 * MIB },
+    ),
+    responseBytes: bytesSetting(
+      'SYNC_RESPONSE_BYTES',
+      'Bytes of responses under way, each text once; a token has half of it, an address three quarters. The rest get 429, or 503 if it is used up.',
+      { default: 128 * MIB, min: MIB },
+    ),
+    requestBytes: bytesSetting(
+      'SYNC_REQUEST_BYTES',
+      'Bytes of request bodies under way; a token has half of it, an address three quarters. Slow ones give way, then the rest get 429 or 503.',
+      { default: 128 * MIB, min: MIB },
+    ),
+    scansAtOnce: numberSetting(
+      'SYNC_SCANS_AT_ONCE',
+      'Requests that read the log, the fleet or the repository at a time, half of them of one token. The others wait for their turn.',
+      { opal: null, default: 8, min: 1, unit: 'requests' },
+    ),
+    maxSubscriptions: numberSetting(
+      'SYNC_MAX_SUBSCRIPTIONS',
+      'Subscriptions to topics, without the first 32 of each socket; a token has half of it, an address three quarters. The rest are refused.',
+      { opal: null, default: 500_000, min: 1, unit: 'subscriptions' },
     ),
     trustedProxies: listSetting(
       'SYNC_TRUSTED_PROXIES',

@@ -2,6 +2,7 @@ import { SyncError } from '../lib/errors.js';
 import { type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
 import type { SocketServer } from '../pubsub/socket-server.js';
+import type { NamedBudget } from './budgets.js';
 import type { PolicyBundles } from './bundle/policy-bundles.js';
 import type { HourEvents } from './instances/hour.js';
 import type { Delivery, Publisher } from './publish.js';
@@ -18,6 +19,7 @@ export interface ServerReadings {
   readonly sockets: Pick<SocketServer, 'connectionCount' | 'queued'>;
   readonly sessions: () => SessionsSummary;
   readonly policy: () => PolicySourceStatus | undefined;
+  readonly budgets: () => readonly NamedBudget[];
 }
 
 /** The instruments of a server. */
@@ -121,6 +123,11 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     Number(readings.logWrites()),
   );
   metrics.gauge('policysync_connections', 'Open sockets', () => sockets.connectionCount);
+  const budgets = (member: 'used' | 'limit' | 'refused') => () =>
+    readings.budgets().map(({ of, [member]: value }) => ({ labels: { of }, value }));
+  metrics.gauge('policysync_budget_used', 'What all callers have of each budget now', budgets('used'));
+  metrics.gauge('policysync_budget_limit', 'What all callers may have of each budget', budgets('limit'));
+  metrics.total('policysync_budget_refused_total', 'Callers that were refused: 429 or 503', budgets('refused'));
   metrics.gauge('policysync_send_queue_bytes', 'What subscribers have not read yet', () => {
     const { totalBytes, largestBytes } = sockets.queued();
     return [

@@ -17,6 +17,7 @@ import type { Connection } from '../pubsub/connection.js';
 import { createHub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
 import { retryUntilAvailable } from './backbone/retry-until-available.js';
+import { createServerBudgets } from './budgets.js';
 import { drainServer } from './drain.js';
 import { CommitAbouts } from './fleet/commit-abouts.js';
 import { FleetFeeds } from './fleet/feeds.js';
@@ -151,6 +152,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
     {
       ...{ security, tls, updateLog, mayHave, isShared, hub, publisher, policy, sessions, instances, stateFiles },
       ...{ connections, peers, metrics, meter, drain, fleet, feeds, log },
+      budgets: createServerBudgets(options),
     },
     parts,
   );

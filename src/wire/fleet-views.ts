@@ -180,6 +180,20 @@ export const instancesAnswer = z.object({
     bytes: z.number().nullable().describe('Of the log in its store; null: the store cannot tell cheaply'),
   }),
   buckets: z.array(z.number()),
+  budgets: z
+    .array(
+      z.object({
+        of: z
+          .string()
+          .describe('responses and bodies: bytes under way; scans: requests worked on; sockets; topics: subscriptions'),
+        used: z.number(),
+        limit: z.number(),
+        per_token: z.number().describe('Limit of one token'),
+        per_address: z.number().describe('Limit of one address'),
+        refused: z.number().describe('Refusals since the start: 429 or 503'),
+      }),
+    )
+    .describe('What callers of the instance that responds have at the moment, and may have; none for a limited token'),
   hours: z
     .array(z.object({ instance: z.string(), name: z.string(), points: z.array(minutePoint) }))
     .describe(

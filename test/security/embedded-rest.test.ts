@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { closeOf } from '../support/close-of.js';
@@ -168,6 +169,70 @@ describe('the REST API of the embedded engine', () => {
       withinMs: 5_000,
       what: 'the room of a caller that went away is free',
     });
+  });
+
+  it('bodies that stall at their last byte keep nobody out: they give way', async () => {
+    await using front = await startFront({ bodyBytes: 200_000, totalBodyBytes: 1_000_000 });
+    const head = 'POST /v1/data/app HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n';
+    const stalled = Array.from({ length: 5 }, () => {
+      const socket = connect(front.port, '127.0.0.1').on('error', () => undefined);
+      socket.write(head + ' '.repeat(199_999));
+      return socket;
+    });
+    const body = `{"input":"${'x'.repeat(190_000)}"}`;
+    const ask = async (text: string) =>
+      (await request(`${front.url}/v1/data/app`, { method: 'POST', body: text })).status;
+    await until(async () => (await ask(body)) === 503, { withinMs: 5_000, what: 'their room is taken' });
+    assert.equal(await ask('{"input":1}'), 200, 'small ones have room');
+    await until(async () => (await ask(body)) === 200, { withinMs: 10_000, what: 'they give way' });
+    for (const socket of stalled) socket.destroy();
+  });
+
+  it('connections on which nothing happens give way to new ones, first those that never asked', async () => {
+    await using front = await startFront({ connections: 20 });
+    const open = (): Socket => connect(front.port, '127.0.0.1').on('error', () => undefined);
+    const kept = open();
+    const ask = async (): Promise<string> => {
+      const [answer] = await Promise.all([
+        once(kept, 'data'),
+        kept.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'),
+      ]);
+      return String(answer[0]).slice(0, 12);
+    };
+    assert.equal(await ask(), 'HTTP/1.1 200');
+    const idle = Array.from({ length: 40 }, open);
+    await until(() => idle.filter(({ closed }) => closed).length >= 21, { withinMs: 5_000, what: 'the oldest ended' });
+    for (let count = 0; count < 5; count++) {
+      const answer = await request(`${front.url}/health`, { headers: { connection: 'close' } });
+      assert.equal(answer.status, 200);
+    }
+    assert.equal(await ask(), 'HTTP/1.1 200', 'who has asked stays before those who have not');
+    for (const socket of [kept, ...idle]) socket.destroy();
+  });
+
+  it('holds no more responses at a time than its limit, and small ones have room', async () => {
+    const large = JSON.stringify('x'.repeat(1_000_000));
+    await using front = await startFront(
+      { responseBytes: 8_000_000 },
+      { decide: async ({ input }) => ({ text: input === '1' ? '1' : large, by: 'go', policy: undefined }) },
+    );
+    const socket = connect(front.port, '127.0.0.1').on('error', () => undefined);
+    const count = 60;
+    socket.write('GET /v1/data/app HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(count));
+    await until(() => front.questions.length === count, { withinMs: 5_000, what: 'the questions' });
+    assert.equal((await postJson(`${front.url}/v1/data/app`, '{"input":1}')).status, 200);
+    let text = '';
+    socket.setEncoding('latin1').on('data', (more: string) => {
+      text += more;
+    });
+    const statuses = (): (string | undefined)[] => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
+    await until(() => statuses().length === count, { withinMs: 10_000, what: 'all answers' });
+    assert(statuses().filter((status) => status === '503').length >= 20, statuses().join());
+    await until(async () => (await request(`${front.url}/v1/data/app`)).status === 200, {
+      withinMs: 5_000,
+      what: 'room again',
+    });
+    socket.destroy();
   });
 
   it('ends connections whose headers or body come too slowly, or whose headers are too long', async () => {

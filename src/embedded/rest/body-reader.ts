@@ -1,54 +1,53 @@
 import type { IncomingMessage } from 'node:http';
-
-/** Bytes of request bodies. */
-export interface BodyLimits {
-  /** Of one body. */
-  readonly bodyBytes: number;
-  /** Of all bodies under way. */
-  readonly totalBytes: number;
-}
+import { Arrivals } from '../../lib/arrivals.js';
+import type { ByteBudget, Holder } from '../../lib/budget.js';
 
 /** A body that has arrived, or why not. `busy`: others take the room; `aborted`: the caller went away. */
-export type ArrivedBody = Buffer | 'too large' | 'busy' | 'aborted';
+export type ArrivedBody = ReadBody | 'too large' | 'busy' | 'aborted';
 
-/** Reads bodies within limits. Every body is given back with {@link release}. */
+/** A body, and what makes room for others once it is no longer needed. */
+export interface ReadBody {
+  readonly bytes: Buffer;
+  readonly release: () => void;
+}
+
+/** Reads bodies within limits. */
 export class BodyReader {
-  readonly #limits: BodyLimits;
-  #takenBytes = 0;
+  readonly #bodyBytes: number;
+  readonly #arrivals: Arrivals;
 
-  constructor(limits: BodyLimits) {
-    this.#limits = limits;
+  /** `bodyBytes`: of one body; `budget`: of all that are held. */
+  constructor(bodyBytes: number, budget: ByteBudget) {
+    this.#bodyBytes = bodyBytes;
+    this.#arrivals = new Arrivals(budget);
   }
 
-  /** Bytes of bodies that are held. */
-  get takenBytes(): number {
-    return this.#takenBytes;
-  }
-
-  /** Reads the body of a request. Stops reading where it exceeds a limit. */
-  read(request: IncomingMessage): Promise<ArrivedBody> {
-    const declared = Number(request.headers['content-length'] ?? 0);
-    if (declared > this.#limits.bodyBytes) return Promise.resolve('too large');
-    if (this.#takenBytes + declared > this.#limits.totalBytes) return Promise.resolve('busy');
+  /** Reads the body of a request. Stops reading where it exceeds a limit, or stalls while others need its room. */
+  read(request: IncomingMessage, holder: Holder): Promise<ArrivedBody> {
+    if (Number(request.headers['content-length'] ?? 0) > this.#bodyBytes) return Promise.resolve('too large');
     return new Promise((resolve) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
+      const arrival = this.#arrivals.begin(holder, () => end('busy'));
       const end = (outcome: ArrivedBody): void => {
         request.off('data', onData).off('end', onEnd).off('close', onClose);
-        if (!Buffer.isBuffer(outcome)) {
-          this.#takenBytes -= bytes;
+        if (typeof outcome === 'string') {
+          arrival.end();
           request.pause();
         }
         resolve(outcome);
       };
       const onData = (chunk: Buffer): void => {
         bytes += chunk.length;
-        this.#takenBytes += chunk.length;
         chunks.push(chunk);
-        if (bytes > this.#limits.bodyBytes) end('too large');
-        else if (this.#takenBytes > this.#limits.totalBytes) end('busy');
+        if (bytes > this.#bodyBytes) end('too large');
+        else if (arrival.add(chunk.length) !== undefined) end('busy');
       };
-      const onEnd = (): void => end(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes));
+      const onEnd = (): void => {
+        arrival.isWhole();
+        const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes);
+        end({ bytes: whole, release: () => arrival.end() });
+      };
       const onClose = (): void => end('aborted');
       // An error is followed by `close`.
       request
@@ -57,10 +56,5 @@ export class BodyReader {
         .on('close', onClose)
         .on('error', () => undefined);
     });
-  }
-
-  /** Makes room for others once a body is no longer needed. */
-  release(body: Buffer): void {
-    this.#takenBytes -= body.length;
   }
 }

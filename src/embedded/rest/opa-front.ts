@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { ByteBudget, type Holder } from '../../lib/budget.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { OpenConnections } from '../../lib/open-connections.js';
 import type { Endpoint } from '../../lib/tls.js';
 import type { DecisionSource } from '../types.js';
 import { type ArrivedBody, BodyReader } from './body-reader.js';
@@ -22,8 +24,12 @@ export interface OpaFrontOptions {
   readonly port: number;
   /** The most bytes of a request's body, and of what it unpacks to. Default 64 MiB. */
   readonly bodyBytes?: number;
-  /** The most bytes of all bodies under way. Default 256 MiB. */
+  /** The most bytes of all bodies under way, half of them of one address. Default 256 MiB. */
   readonly totalBodyBytes?: number;
+  /** The most bytes of all responses under way, half of them of one address. Default 256 MiB. */
+  readonly responseBytes?: number;
+  /** The most connections; beyond, idle ones give way. Default 4,000. */
+  readonly connections?: number;
   /** The most requests under way; others are rejected. Default 10,000. */
   readonly requests?: number;
   /** The longest time for the headers of a request to arrive, in milliseconds. Default 32 s, as OPA. */
@@ -53,8 +59,8 @@ export interface OpaFront {
 }
 
 const MIB = 1024 * 1024;
-/** Connections; each may hold the headers of one request. */
-const MAX_CONNECTIONS = 4_000;
+/** Responses up to this size are not counted: refusals and health checks always get through. */
+const UNCOUNTED_BYTES = 1_024;
 /** OPA reads up to 1 MiB: an input in a URL is rarely so long. */
 const MAX_HEADER_BYTES = 128 * 1024;
 /** Requests of one connection that wait for their turn. */
@@ -88,7 +94,7 @@ export function createOpaFront(options: OpaFrontOptions, deps: OpaFrontDeps): Op
     },
     (request, response) => void front.serve(request, response),
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  front.connections.follow(server);
   return { listen: () => listen(server, options), close: () => close(server) };
 }
 
@@ -98,6 +104,9 @@ class Front {
   readonly #deps: OpaFrontDeps;
   readonly #api: RestApi;
   readonly #bodies: BodyReader;
+  readonly #responses: ByteBudget;
+  /** Each may hold the headers of one request. */
+  readonly connections: OpenConnections;
   readonly #figures = new RestFigures();
   readonly #maxRequests: number;
   readonly #readerTimeoutMs: number;
@@ -105,12 +114,14 @@ class Front {
   readonly #ofConnection = new WeakMap<Socket, number>();
 
   constructor(options: OpaFrontOptions, deps: OpaFrontDeps) {
-    const { bodyBytes = 64 * MIB, totalBodyBytes = 256 * MIB } = options;
+    const { bodyBytes = 64 * MIB, totalBodyBytes = 256 * MIB, responseBytes = 256 * MIB } = options;
     this.#options = options;
     this.#deps = deps;
     this.#maxRequests = options.requests ?? 10_000;
     this.#readerTimeoutMs = options.readerTimeoutMs ?? 30_000;
-    this.#bodies = new BodyReader({ bodyBytes, totalBytes: totalBodyBytes });
+    this.#bodies = new BodyReader(bodyBytes, new ByteBudget(totalBodyBytes, { what: 'bytes of bodies' }));
+    this.#responses = new ByteBudget(responseBytes, { what: 'bytes of responses' });
+    this.connections = new OpenConnections(options.connections ?? 4_000);
     this.#api = new RestApi(bodyBytes, {
       source: deps.source,
       isReady: () => deps.isReady(),
@@ -154,12 +165,12 @@ class Front {
     if (!mayAsk(asked.route, { method, query, headers }, this.#options.origins)) return this.#send(response, REFUSED);
     if (method === 'GET')
       return this.#send(response, await this.#api.answer({ ...asked, method, headers, body: undefined }));
-    const body = await this.#bodies.read(request);
-    if (!Buffer.isBuffer(body)) return this.#sendUnread(response, body);
+    const body = await this.#bodies.read(request, holderOf(response));
+    if (typeof body === 'string') return this.#sendUnread(response, body);
     try {
-      this.#send(response, await this.#api.answer({ ...asked, method, headers, body }));
+      this.#send(response, await this.#api.answer({ ...asked, method, headers, body: body.bytes }));
     } finally {
-      this.#bodies.release(body);
+      body.release();
     }
   }
 
@@ -176,19 +187,35 @@ class Front {
   }
 
   /** Responds to a request whose body is not read to its end: nothing else can follow it. */
-  #sendUnread(response: ServerResponse, why: Exclude<ArrivedBody, Buffer>): void {
+  #sendUnread(response: ServerResponse, why: Extract<ArrivedBody, string>): void {
     if (why === 'aborted') return;
     const { headers, ...answer } = why === 'busy' ? BUSY : TOO_LARGE;
     this.#send(response, { ...answer, headers: [...headers, 'Connection', 'close'] });
   }
 
-  #send(response: ServerResponse, { status, headers, body }: RestAnswer): void {
+  /** Takes room for a response until it is sent; returns false if there is none. */
+  #hasRoomFor(response: ServerResponse, { body }: RestAnswer): boolean {
+    const bytes = Buffer.byteLength(body);
+    if (bytes <= UNCOUNTED_BYTES) return true;
+    const taken = this.#responses.take(holderOf(response), bytes);
+    if (typeof taken !== 'function') return false;
+    this.connections.whenOver(response.req.socket, response, taken);
+    return true;
+  }
+
+  #send(response: ServerResponse, answer: RestAnswer): void {
+    const { status, headers, body } = this.#hasRoomFor(response, answer) ? answer : BUSY;
     response.writeHead(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))]);
     response.end(body);
     const { socket } = response;
     // Node ends a connection that makes no progress for this long.
     if (socket !== null && socket.writableLength > 0) socket.setTimeout(this.#readerTimeoutMs);
   }
+}
+
+/** Callers of an engine have no tokens: an address is all that tells them apart. */
+function holderOf({ req }: ServerResponse): Holder {
+  return { subject: null, address: req.socket.remoteAddress ?? '?' };
 }
 
 async function listen(server: Server, { host, port }: Pick<OpaFrontOptions, 'host' | 'port'>): Promise<Endpoint> {

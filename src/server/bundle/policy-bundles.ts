@@ -28,6 +28,8 @@ export interface BundleRequest {
   baseHash?: string | undefined;
   /** Directories that do not exist count as empty, and the bundle names them. Default: they are a mistake of the caller. */
   allowsMissing?: boolean;
+  /** Builds a bundle that nobody has asked for yet in the turn of the caller; others who ask for it wait with it. Default: at once. */
+  inTurn?: <T>(build: () => Promise<T>) => Promise<T>;
 }
 
 export interface PolicyBundlesDeps {
@@ -72,7 +74,7 @@ export class PolicyBundles {
       const head = await this.#deps.snapshots.get(hash);
       const base = await this.#base(request.baseHash);
       if (request.allowsMissing !== true) checkDirectories(directories, head, base);
-      return await this.#bundle(head, base, directories, request.allowsMissing === true);
+      return await this.#bundle(head, base, directories, request);
     } catch (error) {
       if (isDamage(error)) this.#deps.tracker.reportDamage();
       throw error;
@@ -98,14 +100,15 @@ export class PolicyBundles {
     head: Snapshot,
     base: Snapshot | undefined,
     directories: readonly string[],
-    namesMissing: boolean,
+    { allowsMissing = false, inTurn = (build) => build() }: BundleRequest,
   ): Promise<EncodedBundle> {
-    const missing = namesMissing ? directories.filter((directory) => !head.directories.has(directory)) : [];
+    const missing = allowsMissing ? directories.filter((directory) => !head.directories.has(directory)) : [];
     // With nothing to name, the bytes are the same for all callers.
     const key = [head.hash, base?.hash ?? '', missing.length > 0 ? 'missing' : '', ...directories].join('\0');
     const known = this.#ready.get(key) ?? this.#building.get(key);
     if (known !== undefined) return await known;
-    const building = this.#build(head, base, { directories, missing }, (bundle) => this.#ready.measure(key, bundle));
+    const onGrown = (bundle: EncodedBundle): void => this.#ready.measure(key, bundle);
+    const building = inTurn(() => this.#build(head, base, { directories, missing }, onGrown));
     this.#building.set(key, building);
     try {
       const bundle = await building;

@@ -32,6 +32,7 @@ export function changesRoute(app: FastifyInstance, sources: FleetSources): void 
       access: ['datasource', 'listener'],
       limited: 'own',
       tag: 'Statistics',
+      scans: true,
       summary: 'Policy commits and data updates, newest first, with how far each came',
       description:
         'Updates go back as far as the log keeps them, commits to the last fifty that were served and those in memory.',

@@ -34,6 +34,7 @@ export function clientsRoutes(
       access: ['datasource', 'listener'],
       limited: 'own',
       tag: 'Statistics',
+      scans: true,
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
       query: clientsQuery,
       responses: {

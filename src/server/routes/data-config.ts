@@ -47,7 +47,7 @@ export function dataConfigRoute(
         307: { description: 'To the external data source API, with the token of the caller' },
       },
     },
-    (call) => {
+    async (call) => {
       const { request, reply, query, caller } = call;
       const { dataSources } = options;
       // The external API does not know updates published here.
@@ -56,7 +56,10 @@ export function dataConfigRoute(
       }
       const extended = speaksOurs(request);
       if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
-      return reply.type('application/json').send(texts.get(extended, caller.permittedTopics, query));
+      const { permittedTopics: permitted } = caller;
+      const known = texts.known(extended, permitted, query);
+      const text = known ?? (await app.inTurn(request, () => texts.get(extended, permitted, query)));
+      return reply.type('application/json').send(text);
     },
   );
 }
@@ -95,18 +98,24 @@ class ConfigTexts {
     this.#policyHead = deps.policyHead;
   }
 
-  /** `permitted`: the topics that the caller is limited to; leaves out entries of other topics. */
-  get(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): Buffer {
+  /** A text that is printed already. `permitted`: the topics that the caller is limited to; leaves out entries of other topics. */
+  known(extended: boolean, permitted: ReadonlySet<string> | undefined, query: ConfigQuery): Buffer | undefined {
     this.#refresh();
-    if (permitted === undefined && topics === undefined && origin === undefined) {
-      const text = this.#whole.get(extended) ?? this.#print(extended, this.#shown());
+    if (isWhole(permitted, query)) return this.#whole.get(extended);
+    return this.#partial.get(keyOf(extended, permitted, query))?.text;
+  }
+
+  /** As {@link known}; prints what is not known. */
+  get(extended: boolean, permitted: ReadonlySet<string> | undefined, query: ConfigQuery): Buffer {
+    const known = this.known(extended, permitted, query);
+    if (known !== undefined) return known;
+    if (isWhole(permitted, query)) {
+      const text = this.#print(extended, this.#shown());
       this.#whole.set(extended, text);
       return text;
     }
-    const listed = (names: ReadonlySet<string> | undefined): string[] | null => (names ? [...names].sort() : null);
-    const key = JSON.stringify([extended, listed(permitted), listed(topics), origin ?? null]);
-    const known = this.#partial.get(key);
-    if (known !== undefined) return known.text;
+    const { topics, origin } = query;
+    const key = keyOf(extended, permitted, query);
     const isWanted = (folded: FoldedEntry): boolean =>
       (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics);
     const text = this.#print(extended, this.#shown().filter(isWanted));
@@ -146,6 +155,16 @@ class ConfigTexts {
       extendedConfigText(fold, this.#options.updatesRetained ? { epoch, head, baseSet } : { baseSet }),
     );
   }
+}
+
+/** Whether the caller gets every entry. */
+function isWhole(permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): boolean {
+  return permitted === undefined && topics === undefined && origin === undefined;
+}
+
+function keyOf(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): string {
+  const listed = (names: ReadonlySet<string> | undefined): string[] | null => (names ? [...names].sort() : null);
+  return JSON.stringify([extended, listed(permitted), listed(topics), origin ?? null]);
 }
 
 function partialTexts(): ByteCache<{ text: Buffer; bytes: number }> {

@@ -66,6 +66,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog, log }: DataLogD
       access: ['datasource'],
       limited: 'own',
       tag: 'Data',
+      scans: true,
       summary: 'Who published what, when and why',
       query: logQuery,
       responses: { 200: { description: 'Updates, newest first', schema: logAnswer } },

@@ -57,6 +57,7 @@ export function dataUpdatesRoutes(
       access: 'token',
       limited: 'own',
       tag: 'Data',
+      scans: true,
       summary: 'Updates after a position in the log',
       query: updatesQuery,
       responses: { 200: { description: 'A page of them, in order', schema: shownPage } },

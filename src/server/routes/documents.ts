@@ -30,6 +30,7 @@ export function documentsRoutes(app: FastifyInstance, deps: DocumentsDeps): void
       access: ['datasource', 'listener'],
       limited: 'own',
       tag: 'Data',
+      scans: true,
       summary: 'The documents that a new client would write, by path',
       description:
         'Without their values: `GET /data/log?path=...&include=secrets` has those of inline data, for datasource tokens.',

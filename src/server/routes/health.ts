@@ -2,7 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
-import { type Rate, RateLimit } from '../../lib/rate.js';
+import { FairRate } from '../../lib/fair-rate.js';
+import type { Rate } from '../../lib/rate.js';
 import { clockDifference } from '../instances/clock-watch.js';
 import type { RefusedWrites, StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
@@ -163,10 +164,11 @@ export function rootRoutes(app: FastifyInstance): void {
 
 /**
  * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD call it before they start, so that all clients
- * together start at the configured rate. Returns 200 `null`, or 429 with `Retry-After`.
+ * together start at the configured rate, of which each token (without authentication: each address) may use its part. Returns 200
+ * `null`, or 429 with `Retry-After`.
  */
 export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | undefined }): void {
-  const limit = options.clientLoadLimit === undefined ? undefined : new RateLimit(options.clientLoadLimit);
+  const limit = options.clientLoadLimit === undefined ? undefined : new FairRate(options.clientLoadLimit);
   addRoute(
     app,
     {
@@ -178,8 +180,9 @@ export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit
       summary: 'Whether one more client may start now',
       responses: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
     },
-    ({ reply }) => {
-      if (limit !== undefined) consumeRateLimit(limit, 'all');
+    ({ request, reply }) => {
+      const { subject, address } = app.holderOf(request);
+      if (limit !== undefined) consumeRateLimit(limit, subject ?? address);
       return reply.type('application/json').send('null');
     },
   );

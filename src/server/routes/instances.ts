@@ -5,6 +5,7 @@ import { addRoute } from '../../http/route.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import type { InstancesAnswer } from '../../wire/fleet-views.js';
 import { LATENCY_BUCKETS } from '../../wire/latency-buckets.js';
+import type { NamedBudget } from '../budgets.js';
 import type { Instances } from '../instances/instances.js';
 import { type Durability, isBackboneAway } from '../log/log-store.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
@@ -19,6 +20,8 @@ export interface InstancesRoutesDeps {
   readonly everyone: () => Promise<AllClients>;
   /** Kind of the backbone; none: the log is a file of this server. */
   readonly backbone: string;
+  /** What callers of this instance have under way. */
+  readonly budgets: () => readonly NamedBudget[];
 }
 
 type Extent = Awaited<ReturnType<UpdateLog['extent']>>;
@@ -29,7 +32,7 @@ const EXTENT_AGE_MS = 10_000;
 /** `GET /instances`: the server instances, the log that they share, and their last hour (docs/visibility.md). */
 export function instancesRoutes(
   app: FastifyInstance,
-  { log, instances, everyone, backbone }: InstancesRoutesDeps,
+  { log, instances, everyone, backbone, budgets }: InstancesRoutesDeps,
 ): void {
   const extent = remembered(() => log.extent());
   addRoute(
@@ -72,7 +75,13 @@ export function instancesRoutes(
           bytes: limits.isLimited ? null : (bytes ?? null),
         },
         buckets: [...LATENCY_BUCKETS],
-        // They count everybody's updates.
+        // They count what everybody does.
+        budgets: limits.isLimited
+          ? []
+          : budgets().map(({ perToken, perAddress, ...budget }) => ({
+              ...budget,
+              ...{ per_token: perToken, per_address: perAddress },
+            })),
         hours: limits.isLimited ? hours.map((hour) => ({ ...hour, points: [] })) : hours,
       };
     },

@@ -21,7 +21,7 @@ const commit = z
 
 const refreshAnswer = z.object({ status: z.literal('ok') });
 
-const ABOUT = { access: ['datasource', 'listener'], limited: 'all', tag: 'Policy' } as const;
+const ABOUT = { access: ['datasource', 'listener'], limited: 'all', tag: 'Policy', scans: true } as const;
 /** Whoever may fetch bundles may read what is in them. */
 const VISIBLE = 'Policy is not limited by `permitted_topics`: every valid token reads it, as in `GET /policy`.';
 const UNKNOWN = 'The commit is not in the history of the branch as the server has it';

@@ -41,7 +41,13 @@ export function statisticsRoutes(
 ): void {
   const workerId = hexId();
   const uptime = pythonDatetime(Date.now());
-  const common = { method: 'GET', access: ['datasource', 'listener'], limited: 'own', tag: 'Statistics' } as const;
+  const common = {
+    method: 'GET',
+    access: ['datasource', 'listener'],
+    limited: 'own',
+    tag: 'Statistics',
+    scans: true,
+  } as const;
   const off = { 501: { description: 'SYNC_STATISTICS_ENABLED is not set' } };
 
   addRoute(

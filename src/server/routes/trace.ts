@@ -23,6 +23,7 @@ export function traceRoutes(app: FastifyInstance, deps: { sessions: Pick<Session
       access: ['datasource', 'listener'],
       limited: 'own',
       tag: 'Statistics',
+      scans: true,
       summary: 'What became of one change: at the server, and at each client',
       description: 'By the seq or the id of a data update, or by a policy commit (at least 7 digits).',
       query: traceQuery,

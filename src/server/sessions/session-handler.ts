@@ -84,7 +84,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
   async function admit(
     peer: SessionPeer,
     { client_id: clientId, topics, position, labels, asks, at: atMs }: SessionSubscribe,
-    subscribe: () => boolean,
+    subscribe: () => boolean | string,
   ): Promise<SessionAnswer> {
     const place = position === undefined ? 'other' : await placeOf(position);
     if (place === 'unknown') {
@@ -93,7 +93,8 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     const resumes = place === 'same';
     const here = registry.clientAt(peer)?.clientId;
     if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
-    if (!subscribe()) return refused('the subscription was not carried out: see the log of the server');
+    const done = subscribe();
+    if (done !== true) return refused(done || 'the subscription was not carried out: see the log of the server');
     const older = registry.connected(peer, clientId, { position: (resumes && position) || null, labels, asks, atMs });
     const listedAs = otherName(peer);
     if (here === undefined && listedAs !== undefined) {

@@ -387,6 +387,7 @@ export function instancesAnswer(snapshot: FleetSnapshot): InstancesAnswer {
     incomplete: null,
     log: { epoch: EPOCH, head: DATA_HEAD, begins_at: 11_902, documents: 24, bytes: 18.4 * 1024 ** 2 },
     buckets: [...LATENCY_BUCKETS],
+    budgets: [],
     hours: snapshot.instances.map(({ instance, name, clients }, index) => ({
       instance,
       name,
