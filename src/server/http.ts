@@ -218,7 +218,7 @@ async function addRoutes(
   clientRoutes(app, { sessions, log: logOf('clients') });
   traceRoutes(app, { sessions });
   changesRoute(app, deps.fleet);
-  const streams = fleetEventsRoute(app, { ...deps, addresses: limits.addresses });
+  const streams = fleetEventsRoute(app, deps);
   uiPageRoutes(app);
   uiSessionRoutes(app, {
     ...{ security, masterToken: options.authMasterToken, version: packageVersion(), environment: options.environment },

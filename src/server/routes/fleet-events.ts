@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import { type Caller, expiresAtMs, isDatasource, limitsOf } from '../../auth/caller.js';
-import type { ClientAddresses } from '../../http/address-limits.js';
 import { EventStream, eventText } from '../../http/event-stream.js';
 import { addRoute } from '../../http/route.js';
 import { startTimer } from '../../lib/async.js';
+import { type Bound, Budget, type Holder, type Release } from '../../lib/budget.js';
 import { SyncError } from '../../lib/errors.js';
 import type { FleetEnd } from '../../wire/fleet.js';
 import type { FleetFeeds, Watch } from '../fleet/feeds.js';
@@ -14,13 +14,6 @@ const MAX_STREAMS = { all: 200, address: 50, subject: 10 };
 const RETRY_MS = { min: 1000, max: 4000 };
 const RETRY_SECONDS = 10;
 
-/** Who reads a stream. */
-interface Reader {
-  readonly address: string;
-  /** Null: authentication is off. */
-  readonly subject: string | null;
-}
-
 /** The open streams of the fleet. */
 export interface FleetStreams {
   /** Ends all of them: readers come back, to another server instance if this one stops. */
@@ -28,14 +21,12 @@ export interface FleetStreams {
 }
 
 /** `GET /ui/events`: the fleet as it changes, as server-sent events (docs/visibility.md). */
-export function fleetEventsRoute(
-  app: FastifyInstance,
-  { feeds, addresses }: { feeds: Pick<FleetFeeds, 'watch'>; addresses: ClientAddresses },
-): FleetStreams {
-  const open = new Map<EventStream, Reader>();
+export function fleetEventsRoute(app: FastifyInstance, { feeds }: { feeds: Pick<FleetFeeds, 'watch'> }): FleetStreams {
+  const places = new Budget(MAX_STREAMS, { what: 'streams' });
+  const open = new Set<EventStream>();
   const streams: FleetStreams = {
     end: () => {
-      for (const stream of open.keys()) stream.end(endText('draining'));
+      for (const stream of open) stream.end(endText('draining'));
     },
   };
   // Those of a stop without a drain: it waits for responses under way.
@@ -61,12 +52,17 @@ export function fleetEventsRoute(
       },
     },
     ({ caller, request, reply }) => {
-      const reader: Reader = { address: addresses.of(request.raw), subject: caller.subject };
-      admit([...open.values()], reader);
+      const leave = admit(places, app.holderOf(request));
       const { 'last-event-id': lastEventId } = request.headers;
       const stream = new EventStream();
-      const watch = follow(stream, caller, [lastEventId].flat()[0], feeds);
-      open.set(stream, reader);
+      let watch: Watch;
+      try {
+        watch = follow(stream, caller, [lastEventId].flat()[0], feeds);
+      } catch (error) {
+        leave();
+        throw error;
+      }
+      open.add(stream);
       const expiresMs = expiresAtMs(caller);
       const stopTimer =
         expiresMs === undefined
@@ -76,6 +72,7 @@ export function fleetEventsRoute(
         stopTimer?.();
         watch.end();
         open.delete(stream);
+        leave();
       };
       return stream.open(reply, RETRY_MS.min + Math.random() * (RETRY_MS.max - RETRY_MS.min));
     },
@@ -103,17 +100,17 @@ function follow(
   return watch;
 }
 
-function admit(open: readonly Reader[], { address, subject }: Reader): void {
-  const ofAddress = open.filter((other) => other.address === address).length;
-  const ofSubject = subject === null ? 0 : open.filter((other) => other.subject === subject).length;
-  const full = [
-    ...(ofSubject < MAX_STREAMS.subject ? [] : [`${ofSubject} streams of your token`]),
-    ...(ofAddress < MAX_STREAMS.address ? [] : [`${ofAddress} streams of your address`]),
-    ...(open.length < MAX_STREAMS.all ? [] : [`${open.length} streams`]),
-  ];
-  const [what] = full;
-  if (what === undefined) return;
-  const text = `${what} are open, and there may be no more`;
+const FULL: Readonly<Record<Bound, string>> = {
+  subject: `${MAX_STREAMS.subject} streams of your token`,
+  address: `${MAX_STREAMS.address} streams of your address`,
+  all: `${MAX_STREAMS.all} streams`,
+};
+
+/** Takes a place for a stream, and returns what gives it back. */
+function admit(places: Budget, reader: Holder): Release {
+  const taken = places.take(reader, 1);
+  if (typeof taken === 'function') return taken;
+  const text = `${FULL[taken]} are open, and there may be no more`;
   throw new SyncError('too_many_watchers', text, {
     ...{ retryAfterSeconds: RETRY_SECONDS, retryable: true, outside: text },
   });
