@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { RecentUpdates, updateOf } from './recent-updates.js';
+import { RecentUpdates, recentUpdates, updateOf } from './recent-updates.js';
 
 function filled(count: number, limit?: number): RecentUpdates {
   const recent = new RecentUpdates(0, limit);
@@ -100,4 +100,21 @@ it('an update that was taken before is ignored', () => {
     [...recent.between(1, 2)].map(({ seq }) => seq),
     [2],
   );
+});
+
+it('at the start they are read to the head, page by page, unless they are large', async () => {
+  const record = (seq: number) => ({
+    ...{ seq, timeMs: seq, id: `${seq}`, publisher: null, reason: null, callbacks: [] },
+    entries: [{ url: '', topics: ['t'], dst_path: '/a', save_method: 'PUT' as const }],
+  });
+  const log = (chars: number) => ({
+    head: 5000,
+    tail: async (after: number) => {
+      const through = Math.min(after + 300, 5000);
+      const records = Array.from({ length: through - after }, (_, at) => record(after + at + 1));
+      return { records, through, more: through < 5000, chars };
+    },
+  });
+  assert.equal([...(await recentUpdates(log(1000))).between(0, 5000)].length, 1000);
+  assert.deepEqual([...(await recentUpdates(log(50 * 1024 * 1024))).between(0, 5000)], []);
 });

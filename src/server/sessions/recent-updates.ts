@@ -141,6 +141,8 @@ function topicsIn({ topics }: RecentUpdate): number {
 
 /** Updates to read at the start, for clients that reconnect after a restart of the server. */
 const READ_AT_START = 1000;
+/** Characters of rows that are read at the start at most. */
+const CHARS_AT_START = 64 * 1024 * 1024;
 
 /** Up to so many topics are kept as a list, which takes less room than a set. */
 const FEW_TOPICS = 8;
@@ -156,9 +158,15 @@ export function updateOf(
 /** Reads the last updates of a log. */
 export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail' | 'clockAheadMs'>): Promise<RecentUpdates> {
   const after = Math.max(0, log.head - READ_AT_START);
-  const page = await log.tail(after, READ_AT_START);
-  // The log may not retain them any more: the lag of a client is then a lower bound.
-  const recent = new RecentUpdates(page === undefined ? log.head : after);
-  for (const record of page?.records ?? []) recent.add(updateOf(log, record));
+  const recent = new RecentUpdates(after);
+  let chars = 0;
+  for (let at = after; at < log.head; ) {
+    const page = await log.tail(at, READ_AT_START);
+    // The log may not retain them any more, or they are large: the lag of a client is then a lower bound.
+    if (page === undefined || chars > CHARS_AT_START) return new RecentUpdates(log.head);
+    for (const record of page.records) recent.add(updateOf(log, record));
+    at = page.through;
+    chars += page.chars ?? 0;
+  }
   return recent;
 }
