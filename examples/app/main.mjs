@@ -14,7 +14,8 @@ const server = env.SYNC_SERVER_URL === undefined ? await startOwnServer(log) : u
 // Every SYNC_... variable counts, as for sync-client. Unless one says otherwise, the engine is inside this process.
 const { values } = loadSettings(CLIENT_SETTINGS, { env });
 const client = createClient(
-  { ...values, engine: values.engine ?? 'embedded', serverUrl: server?.url ?? values.serverUrl, port: 0 },
+  // Without a port: nobody asks the client but this program.
+  { ...values, engine: values.engine ?? 'embedded', serverUrl: server?.url ?? values.serverUrl, port: undefined },
   { log, decisions: { waitMs: 30_000 } },
 );
 

@@ -3,7 +3,7 @@ import { clientAuthenticator } from '../auth/security.js';
 import type { DeclaredRoute } from '../http/declared-route.js';
 import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
-import { createHttpProgram, type Listening } from '../http/program.js';
+import { createHttpProgram, type ListenAddress, type Listening } from '../http/program.js';
 import { type BackoffOptions, withAnySignal } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
 import { type Logger, logLevelsOf, redactUrl, silentLogger } from '../lib/log.js';
@@ -61,9 +61,12 @@ import { temporaryFolder } from './temporary-folder.js';
 import { UpdateTraces } from './update-traces.js';
 
 /** A sync client. It decides, too: by whichever engine it keeps current. */
-export interface Client extends Decider {
-  /** Listens and starts to follow the server; the engine starts in the background, then policy and data arrive. */
-  start(): Promise<{ url: string; port: number }>;
+export interface Client<A = ListenAddress | undefined> extends Decider {
+  /**
+   * Starts to follow the server; the engine starts in the background, then policy and data arrive. Returns the address of its API;
+   * undefined where it has none, since no port is given.
+   */
+  start(): Promise<A>;
   /**
    * Prepares a stop, as SIGTERM does in the program: `GET /ready` is 503, and for SYNC_DRAIN_DELAY everything else stays. Resolves when
    * it is time to call {@link stop}, which cuts it short. Idempotent; does nothing before the start.
@@ -130,15 +133,20 @@ export type GivenClientSettings = GivenValues<typeof CLIENT_SETTINGS>;
 /**
  * The composition root of the client: makes the parts in order; they end in reverse order. `given`: the settings that differ from
  * their defaults, or all of them, from `loadSettings`. Throws `config_invalid` that names each one that is not valid. Without a
- * logger the client is silent.
+ * logger the client is silent. Without a `port` it has no API.
  */
+export function createClient(
+  given: GivenClientSettings & { readonly port: number },
+  parts?: Partial<ClientDeps>,
+): Client<ListenAddress>;
+export function createClient(given?: GivenClientSettings, parts?: Partial<ClientDeps>): Client;
 export function createClient(given: GivenClientSettings = {}, parts: Partial<ClientDeps> = {}): Client {
   const settings = withRest(settingValues(CLIENT_SETTINGS, given), parts.rest);
   const deps = { ...parts, log: parts.log ?? silentLogger(), env: parts.env ?? process.env };
   const decisions = new Decisions(deps.decisions ?? {}, { log: deps.log.child({ component: 'decisions' }) });
   const program = createHttpProgram(
     'client',
-    (made) => compose(settings, { ...deps, decider: decisions }, made),
+    (made) => compose(settings, { ...deps, decider: decisions, hasApi: given.port !== undefined }, made),
     deps.log,
   );
   program.ended().catch((error: unknown) => decisions.fail(error)); // callers of ended() get it, too
@@ -168,13 +176,16 @@ export function createClient(given: GivenClientSettings = {}, parts: Partial<Cli
 
 async function compose(
   settings: ClientSettings,
-  deps: ClientDeps & { decider: Decisions },
+  deps: ClientDeps & { decider: Decisions; hasApi: boolean },
   parts: Parts,
-): Promise<Listening> {
-  const { log, env } = deps;
+): Promise<Listening<ListenAddress | undefined>> {
+  const { log, env, hasApi } = deps;
   const startedMs = Date.now();
   const clientId = clientIdOf(settings);
-  logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
+  logStart(
+    log,
+    startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId, hasApi }),
+  );
   const authzen = authzenOffer(settings);
   const choosing = chooseEngine(settings, { log: log.child({ component: 'engine' }), env, signal: parts.signal });
   choosing.catch(() => undefined); // awaited below
@@ -228,8 +239,8 @@ async function compose(
     ...{ reporter, offline, authzen, decisions: deps.decider, drain, log: logOf('http') },
   });
   parts.add(app, (one) => closeHttpApp(one));
-  const address = await listenHttp(app, { host: settings.host, port: settings.port });
-  gate.protect('the API of this client', { host: settings.host, port: address.port });
+  const address = hasApi ? await listenHttp(app, { host: settings.host, port: settings.port }) : undefined;
+  if (address !== undefined) gate.protect('the API of this client', { host: settings.host, port: address.port });
 
   const onBack = (): void => {
     data.engineBack();
@@ -240,8 +251,12 @@ async function compose(
     if (part !== undefined) parts.run((signal) => part.run(signal));
   }
   const peers = { server: redactUrl(settings.serverUrl), ...(engineUrl && { engine: redactUrl(engineUrl) }) };
-  log.info({ ...address, ...peers, policy_mode: engine.engine.policyMode }, 'sync client is listening');
+  log.info(
+    { ...address, ...peers, policy_mode: engine.engine.policyMode },
+    `sync client ${address === undefined ? 'has started' : 'is listening'}`,
+  );
   async function prepareStop(signal: AbortSignal): Promise<void> {
+    if (address === undefined) return;
     log.info({ delay_ms: settings.drainDelayMs }, 'draining: GET /ready is 503');
     await drain.begin(app.server, settings.drainDelayMs, signal);
   }

@@ -5,7 +5,7 @@ import { loadSettings } from '../lib/options.js';
 import { CLIENT_SETTINGS } from './options.js';
 import { engineFact, startFacts } from './start-facts.js';
 
-const WHO = { version: '1.2.3', nodeVersion: '24.1.0', clientId: 'shop-1' };
+const WHO = { version: '1.2.3', nodeVersion: '24.1.0', clientId: 'shop-1', hasApi: true };
 
 function linesOf(env: Record<string, string>): string[] {
   const { values } = loadSettings(CLIENT_SETTINGS, { env });
@@ -39,6 +39,12 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
     'data: off by SYNC_DATA_UPDATER_ENABLED',
     'policy: off by SYNC_POLICY_UPDATER_ENABLED',
   ]);
+});
+
+it('says nothing of who may call an API that is not there', () => {
+  const { values } = loadSettings(CLIENT_SETTINGS, { env: {} });
+  const last = startFacts(values, { ...WHO, hasApi: false }).at(-1);
+  assert.deepEqual(last, { about: 'client API', text: 'none, there is no port' });
 });
 
 it('says which engine it has, and where', () => {

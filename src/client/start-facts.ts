@@ -22,10 +22,12 @@ interface Who {
   readonly version: string;
   readonly nodeVersion: string;
   readonly clientId: string;
+  readonly hasApi: boolean;
 }
 
 /** The facts that a client logs when it starts; its engine and its address follow. */
-export function startFacts(settings: FactSettings, { version, nodeVersion, clientId }: Who): StartFact[] {
+export function startFacts(settings: FactSettings, who: Who): StartFact[] {
+  const { version, nodeVersion, clientId } = who;
   const { dataTopics, policyDirs, clientToken } = settings;
   const serverUrl = redactUrl(settings.serverUrl);
   const authentication = settings.authPublicKey === undefined ? 'off' : 'on';
@@ -47,11 +49,14 @@ export function startFacts(settings: FactSettings, { version, nodeVersion, clien
     settings.policyUpdaterEnabled
       ? { about: 'policy', text: directoriesText(policyDirs), fields: { directories: policyDirs } }
       : { about: 'policy', text: 'off by SYNC_POLICY_UPDATER_ENABLED' },
-    {
-      about: 'authentication of the client API',
-      text: authentication === 'on' ? 'on' : 'off, there is no SYNC_AUTH_PUBLIC_KEY: whoever reaches it may call it',
-      fields: { authentication },
-    },
+    who.hasApi
+      ? {
+          about: 'authentication of the client API',
+          text:
+            authentication === 'on' ? 'on' : 'off, there is no SYNC_AUTH_PUBLIC_KEY: whoever reaches it may call it',
+          fields: { authentication },
+        }
+      : { about: 'client API', text: 'none, there is no port' },
   ];
 }
 

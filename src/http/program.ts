@@ -4,16 +4,22 @@ import { createProgram, type Parts, type Program } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import type { DeclaredRoute } from './declared-route.js';
 
-/** An API that listens. */
-export interface Listening {
+/** Where an API listens. */
+export interface ListenAddress {
+  readonly url: string;
+  readonly port: number;
+}
+
+/** An API that listens; `address` is undefined for one that does not. */
+export interface Listening<A = ListenAddress> {
   readonly app: FastifyInstance;
-  readonly address: { url: string; port: number };
+  readonly address: A;
   /** What happens before a graceful stop; rejects when the signal aborts. */
   drain(signal: AbortSignal): Promise<void>;
 }
 
 /** A program with an HTTP API. */
-export interface HttpProgram extends Program<Listening['address']> {
+export interface HttpProgram<A> extends Program<A> {
   /**
    * Prepares a stop without a failure for anyone: readiness is false at once, callers and load balancers get the time to notice, and
    * subscribers are sent away. Resolves when it is time for {@link Program.stop}, which also cuts it short. Does nothing before the
@@ -24,15 +30,15 @@ export interface HttpProgram extends Program<Listening['address']> {
 }
 
 /** Makes a program whose parts have an HTTP API; see {@link createProgram}. Its `routes` are empty before the start. */
-export function createHttpProgram(
+export function createHttpProgram<A>(
   name: string,
-  compose: (parts: Parts) => Promise<Listening>,
+  compose: (parts: Parts) => Promise<Listening<A>>,
   log: Logger,
-): HttpProgram {
+): HttpProgram<A> {
   let routes: readonly DeclaredRoute[] = [];
   let drain = async (): Promise<void> => undefined;
   let draining: Promise<void> | undefined;
-  const start = async (parts: Parts): Promise<Listening['address']> => {
+  const start = async (parts: Parts): Promise<A> => {
     const listening = await compose(parts);
     routes = listening.app.declaredRoutes;
     drain = async () => {

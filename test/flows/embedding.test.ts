@@ -85,6 +85,15 @@ describe('a server or client inside a program', () => {
     await client.stop();
   });
 
+  it('a client without a port has no API: its start tells no address, and it ends like the others', async () => {
+    const client = createClient({ serverUrl: CLOSED, engine: 'embedded' });
+    assert.equal(await client.start(), undefined);
+    await assert.rejects(client.decide('a/b', 1, { waitMs: 0 }), { code: 'decision_not_ready' });
+    await client.drain();
+    await client.stop();
+    await client.ended();
+  });
+
   it('a client with an embedded engine opens no port for it, unless one is asked for', async () => {
     await using taken = await takenPort();
     const client = createClient({ port: 0, serverUrl: CLOSED, engine: 'embedded', engineUrl: taken.url });
