@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pino } from 'pino';
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
 import { parseConfigFile } from '../../src/lib/config-file.js';
+import { Secret } from '../../src/lib/log.js';
 import { loadSettings, settingValues } from '../../src/lib/options.js';
 import { flagName, type Setting, type Settings, secretFileEnv, secretFileFlag } from '../../src/lib/setting.js';
+import { inspectBackbone } from '../../src/server/backbone/inspect-backbone.js';
+import { BACKBONE_TIMES } from '../../src/server/backbone/session-keeper.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { withKeys } from '../support/auth.js';
 import { field, postJson, request } from '../support/http.js';
@@ -250,6 +256,38 @@ describe('a command', () => {
         assert.notEqual(code, 0, args.join(' '));
         assertHidden(`${stdout}${stderr}`, args.slice(0, -1).join(' '));
       }
+    }
+  });
+});
+
+describe('a backbone', () => {
+  it('that repeats the password, as Redis does where AUTH has another name, is quoted without it', async () => {
+    let scheme = '';
+    const tcp = createTcpServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.on('data', (data) => {
+        // One for each command.
+        for (const told of data.toString('latin1').split(/(?=\*\d+\r\n)/)) {
+          const words = told.replaceAll(/[\r\n]+/g, ' ');
+          socket.write(`-ERR unknown command, with args beginning with: ${words}\r\n`);
+        }
+      });
+      if (scheme === 'nats') socket.write('INFO {}\r\n'); // it speaks first
+    });
+    tcp.listen(0, '127.0.0.1');
+    await once(tcp, 'listening');
+    const { port } = tcp.address() as AddressInfo;
+    try {
+      for (scheme of ['redis', 'postgres', 'nats']) {
+        const uri = new Secret(`${scheme}://user:${encodeURIComponent(`${MARK}/x`)}@127.0.0.1:${port}/0`);
+        const times = { ...BACKBONE_TIMES, connectMs: 500 };
+        const error = await inspectBackbone({ uri, name: 'x', times }).catch((reason: unknown) => reason);
+        assert(error instanceof Error, scheme);
+        assertHidden(error, scheme);
+        if (scheme === 'redis') assert.match(error.message, /unknown command.*\*\*\*/i);
+      }
+    } finally {
+      tcp.close();
     }
   });
 });

@@ -14,6 +14,7 @@ import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-n
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type Durability, PAGE_CHARS } from '../log/log-store.js';
 import { conflict, DEDUP_MS, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { connectHiding } from './hidden-password.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in NATS. */
@@ -94,7 +95,11 @@ export class NatsSession implements Session {
     this.#configs = streamConfigs(place.names);
   }
 
-  static async connect(place: NatsPlace, hooks: SessionHooks): Promise<NatsSession> {
+  static connect(place: NatsPlace, hooks: SessionHooks): Promise<NatsSession> {
+    return connectHiding(place.urls, hooks, (own) => NatsSession.#connect(place, own));
+  }
+
+  static async #connect(place: NatsPlace, hooks: SessionHooks): Promise<NatsSession> {
     const { connect } = await import('@nats-io/transport-node');
     const { jetstream, jetstreamManager } = await import('@nats-io/jetstream');
     const connection = await connect(await connectionOptions(place));

@@ -5,6 +5,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { connectHiding } from './hidden-password.js';
 import { MailParts, mailParts } from './mail-parts.js';
 import {
   NOW_MS,
@@ -49,7 +50,11 @@ export class PostgresSession implements Session {
     this.#parts = postgresSchema(place.names);
   }
 
-  static async connect(place: PostgresPlace, hooks: SessionHooks): Promise<PostgresSession> {
+  static connect(place: PostgresPlace, hooks: SessionHooks): Promise<PostgresSession> {
+    return connectHiding([place.url], hooks, (own) => PostgresSession.#connect(place, own));
+  }
+
+  static async #connect(place: PostgresPlace, hooks: SessionHooks): Promise<PostgresSession> {
     const config = await clientConfig(place);
     const writer = await connectClient(config, hooks.lost);
     try {

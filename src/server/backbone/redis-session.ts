@@ -4,6 +4,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { connectHiding } from './hidden-password.js';
 import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW, SEND_MAIL } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
@@ -53,7 +54,11 @@ export class RedisSession implements Session {
     this.#waiter = waiter;
   }
 
-  static async connect(place: RedisPlace, hooks: SessionHooks): Promise<RedisSession> {
+  static connect(place: RedisPlace, hooks: SessionHooks): Promise<RedisSession> {
+    return connectHiding([place.url], hooks, (own) => RedisSession.#connect(place, own));
+  }
+
+  static async #connect(place: RedisPlace, hooks: SessionHooks): Promise<RedisSession> {
     const client = await connectClient(place, hooks);
     try {
       await refuseReplica(client);
