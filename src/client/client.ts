@@ -209,7 +209,7 @@ async function compose(
   const { api, reporter } = openServerSide(common, parts);
   const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
   const onCutOff = (sinceMs: number | undefined): void => status.serverCutOff(sinceMs);
-  const engineGoesOn = (): Promise<boolean> => goesOn(engine.engine, settings.probeTimeoutMs);
+  const engineGoesOn = (): Promise<boolean> => goesOn(engine.engine);
   const follower = new Follower(settings, {
     ...{ keeper, askServerLoad, dial: outbound.dial, onCutOff, engineGoesOn, log },
   });
@@ -361,8 +361,11 @@ async function openEngine(
   return { engine, applier, keeper, healthWriter, drift };
 }
 
-function goesOn(engine: PolicyEngine, withinMs: number): Promise<boolean> {
-  return withAnySignal([], async (signal) => (await engine.goesOn?.(signal)) === true, withinMs);
+/** A stop waits no longer for the answer of an engine. */
+const LAST_LOOK_MS = 500;
+
+function goesOn(engine: PolicyEngine): Promise<boolean> {
+  return withAnySignal([], async (signal) => (await engine.goesOn?.(signal)) === true, LAST_LOOK_MS);
 }
 
 /** The fetcher of data sources, and its spool. */

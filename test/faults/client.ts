@@ -9,6 +9,7 @@ import { type Program, program, signalProcess } from './program.js';
 const QUICK = {
   SYNC_RECONNECT_MAX: '0.5',
   SYNC_RETRY_MAX: '0.5',
+  SYNC_FIRST_POLICY_WAIT: '2',
   SYNC_HTTP_FETCHER_TIMEOUT: '2',
   SYNC_FETCH_TOTAL_TIMEOUT: '4',
   SYNC_POLICY_STORE_TIMEOUT: '5',

@@ -135,7 +135,7 @@ describe('GET /trace and policysync trace', () => {
     assert(before <= heard && heard <= fetched && fetched <= held && held <= seen, JSON.stringify(applied));
     assert.equal(applied.was_there, true);
     const refused = clientOf(answer, 'refuses');
-    assert.deepEqual([refused.file, /conflicting rule/.test(refused.reason ?? '')], ['/app/rbac/allow', true]);
+    assert.deepEqual([refused.file, /is defined by a rule/.test(refused.reason ?? '')], ['/app/rbac/allow', true]);
     assert(before <= (refused.refused_at ?? 0) && (refused.refused_at ?? 0) <= (refused.refused_seen_at ?? 0));
     assert.equal(refused.applied_at, null);
     const silent = clientOf(answer, 'stops');

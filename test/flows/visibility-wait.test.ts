@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { freeze } from '../support/frozen-process.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
-import { startOpa, type TestOpa } from '../support/opa.js';
+import { freePort, startOpa, type TestOpa, testOpa } from '../support/opa.js';
 import { FAST, type StartedClient, startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -44,7 +44,7 @@ describe('a publisher that waits until all clients have applied its update', () 
   /** A client in a process of its own, which can be frozen. */
   let other: StartedCommand;
   const noPolicy = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
-  const clientProgram = (id: string): StartedCommand =>
+  const clientProgram = (id: string, more: Record<string, string> = {}): StartedCommand =>
     startCommand('client', ['run'], {
       ...FAST,
       ...noPolicy,
@@ -53,6 +53,7 @@ describe('a publisher that waits until all clients have applied its update', () 
       SYNC_ENGINE: 'external',
       SYNC_POLICY_STORE_URL: otherOpa.url,
       SYNC_CLIENT_API_SERVER_PORT: '0',
+      ...more,
     });
   before(async () => {
     server = await startServer();
@@ -137,7 +138,12 @@ describe('a publisher that waits until all clients have applied its update', () 
   });
 
   it('is told who vanished; of clients that were stopped nothing is left, and a repetition answers the same', async () => {
-    await using ended = clientProgram('ended');
+    // Its engine ends with it.
+    await using ended = clientProgram('ended', {
+      SYNC_ENGINE: 'inline',
+      SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
+      SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+    });
     await settled(server, 'ended');
     const headers = { 'idempotency-key': 'once' };
     const body = { entries: [{ url: '', topics: [TOPIC], dst_path: '/once', data: 1 }], reason: 'test' };

@@ -70,8 +70,16 @@ describe('a client by its own word', () => {
   });
 
   it('whose policy waits for the first documents', () => {
-    const policy = { hash: null, wanted: WANTED, error: null, since: null, awaiting_data: { total: 1, paths: ['/a'] } };
-    assert.equal(lines({ policy })[2], '          waits for the documents of the first load: 1 document missing');
+    const policy = (...paths: string[]) => ({
+      policy: { hash: null, wanted: WANTED, error: null, since: null, awaiting_data: { total: paths.length, paths } },
+    });
+    const shown = [policy(), policy('/a'), policy('/a', '/b')].map((changes) => lines(changes)[2]?.trim());
+    const waits = 'waits for the documents of the first load,';
+    assert.deepEqual(shown, [
+      `${waits} which it has not read yet`,
+      `${waits} of which 1 is missing`,
+      `${waits} of which 2 are missing`,
+    ]);
   });
 
   it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {

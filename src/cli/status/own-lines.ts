@@ -65,14 +65,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
   const rows: [string, string][] = [
     ['State', isWell(health) ? 'healthy' : ready ? 'unhealthy' : 'not ready'],
     ['Policy', ownPolicyText(health, nowMs)],
-    ...(awaiting === undefined
-      ? []
-      : [
-          ['', `waits for the documents of the first load: ${counted(awaiting.total, 'document')} missing`] as [
-            string,
-            string,
-          ],
-        ]),
+    ...(awaiting === undefined ? [] : [['', awaitingText(awaiting.total)] as [string, string]]),
     ...(missing === undefined ? [] : [['', missing] as [string, string]]),
     ['Position', positionText(position)],
     ['Engine', engineText],
@@ -91,6 +84,13 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ...(server.error === undefined && !isWell(health) ? [['Reasons', UNTOLD] as [string, string]] : []),
   ];
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
+}
+
+/** What the first policy waits for. */
+function awaitingText(missing: number): string {
+  const what =
+    missing === 0 ? 'which it has not read yet' : `of which ${missing} ${missing === 1 ? 'is' : 'are'} missing`;
+  return `waits for the documents of the first load, ${what}`;
 }
 
 /** Returns the conditions of `--fail-on` that a client reports. */
