@@ -19,7 +19,8 @@ function put(seq: number, path: string, members: Record<string, Json> = {}): Pla
 }
 
 function sample(atMs: number, changes: Sample['changes'], more: Partial<Sample> = {}): Sample {
-  return { atMs, life: '1/0', isComplete: true, position: undefined, changes, commit: undefined, ...more };
+  const nothing = { position: undefined, saidCommit: undefined, commit: undefined };
+  return { atMs, life: '1/0', isComplete: true, changes, ...nothing, ...more };
 }
 
 function found(entries: PlacedEntry[], samples: Sample[]): string[] {
@@ -55,6 +56,13 @@ describe('the judge of test:faults', () => {
     const empty = (unresolved: number[]): Sample => sample(1, [], { position: { epoch: 'e', through: 2, unresolved } });
     assert.match(String(found(both, [empty([])])), /nothing in place of/);
     assert.deepEqual(found(both, [empty([2])]), []);
+  });
+
+  it('sees an engine without the commit that the page says that all hold', () => {
+    const held = (commit: number | undefined): string[] => found([], [sample(1, [], { commit, saidCommit: 2 })]);
+    assert.deepEqual([held(2), held(3)], [[], []]);
+    assert.match(String(held(1)), /the page says that all hold commit 2, and it has commit 1/);
+    assert.match(String(held(undefined)), /and it has no commit/);
   });
 
   it('sees what comes back after it was gone', () => {

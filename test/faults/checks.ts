@@ -22,7 +22,7 @@ export interface Violation {
  * - per path, never an older entry after a newer one, in one life of the client, restarts of its engine included;
  * - nothing that was gone comes back, while the engine is filled;
  * - nothing older below something newer;
- * - what a position says is in, is in;
+ * - what a position says is in, is in, and so is the commit of a "yes" of the page;
  * - never an older commit after a newer one.
  */
 export function judge(judged: Judged): Violation[] {
@@ -97,6 +97,13 @@ export function judge(judged: Judged): Violation[] {
         report(`commit ${sample.commit}`, `static data went back to commit ${sample.commit} from ${commit}`);
       }
       commit = Math.max(commit ?? 0, sample.commit);
+    }
+    if (sample.saidCommit !== undefined && sample.isComplete && (sample.commit ?? 0) < sample.saidCommit) {
+      const held = sample.commit === undefined ? 'no commit' : `commit ${sample.commit}`;
+      report(
+        `page ${sample.saidCommit}`,
+        `the page says that all hold commit ${sample.saidCommit}, and it has ${held}`,
+      );
     }
     if (sample.position !== undefined && sample.position.epoch === epoch && sample.isComplete) {
       const { through, unresolved } = sample.position;

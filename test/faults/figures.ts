@@ -39,6 +39,8 @@ export interface Figures {
   };
   /** How many waits for all clients had each status. */
   readonly waits: Readonly<Record<number, number>>;
+  /** How many samples of engines came after a "Yes" of the page, and were held against it. */
+  readonly page_yes: number;
   readonly engine_samples: number;
   readonly source_requests: number;
 }

@@ -12,6 +12,8 @@ export interface Policy {
   /** The repository cannot be reached until `back`. */
   away(): Promise<void>;
   back(): Promise<void>;
+  /** The number of a good commit. */
+  numberOf(hash: string): number | undefined;
   /** Number and hash of the last good commit. */
   readonly last: { number: number; hash: string };
   /** The commits that no engine takes. */
@@ -40,6 +42,7 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
   const repo = await gitRepoAt(path);
   let last = { number: 0, hash: '' };
   const broken = new Set<string>();
+  const numbers = new Map<string, number>();
   let isAway = false;
   const commit = async (): Promise<number> => {
     const number = last.number + 1;
@@ -50,6 +53,7 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
       'broken.rego': '# nothing is broken\npackage broken\n',
     });
     last = { number, hash };
+    numbers.set(hash, number);
     return number;
   };
   await commit();
@@ -59,6 +63,7 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
       return last;
     },
     broken,
+    numberOf: (hash) => numbers.get(hash),
     commit,
     commitBroken: async () => {
       broken.add(await repo.commit({ 'broken.rego': 'package broken\nimport rego.v1\nx := nothing(1)\n' }));

@@ -10,6 +10,11 @@ import type { Sources } from './sources.js';
 const TOPICS = ['alpha', 'beta', 'gamma', 'gamma/one'] as const;
 export const SUBSCRIBED = ['alpha', 'beta', 'gamma'] as const;
 
+/** A topic of one client alone. */
+export function ownTopic(client: number): string {
+  return `own-${client}`;
+}
+
 /** The tree that publishers write to: 10 x 5 x 6 leaves, and what is above them. The bundle has data in the last root. */
 const ROOTS = Array.from({ length: 10 }, (_, at) => `/t/r${at}`);
 const KEYS = ['a', 'b', 'c', 'd', 'e'];
@@ -134,6 +139,8 @@ export interface AskingDeps extends PublishDeps {
   readonly clients: number;
   /** What tells the lives of the clients apart. */
   readonly lives: () => readonly string[];
+  /** How long an answer is waited for. */
+  readonly waitSeconds: number;
   /** Holds the answer of a wait against the engines. */
   readonly judgeWait: (publication: Publication, lives: readonly string[], answer: Answer) => Promise<void>;
 }
@@ -180,16 +187,27 @@ export async function publishAndAsk(deps: AskingDeps, signal: AbortSignal): Prom
   }
 }
 
-/** Publishes and waits until all clients have it: a yes is checked in their engines. */
-export async function publishAndWait(deps: AskingDeps, signal: AbortSignal): Promise<void> {
+/** Share of waits for one client alone: with faults all the time one more often has an update than all at once. */
+const ALONE = 0.7;
+
+/**
+ * Publishes and waits until all clients have it, or the only one that it concerns: a yes is checked in their engines. Each waiter has places
+ * of its own, where a higher number is a later update.
+ */
+export async function publishAndWait(waiter: number, deps: AskingDeps, signal: AbortSignal): Promise<void> {
   const { draw, journal } = deps;
   while (!signal.aborted) {
     const n = journal.nextNumber();
     const what = { method: 'PUT' as const, value: { n } };
-    const entry: Entry = { n, path: `/probe/w${draw.int(1, 3)}`, topics: [...SUBSCRIBED], what };
+    const alone = draw.chance(ALONE) ? draw.int(0, deps.clients - 1) : undefined;
+    const where =
+      alone === undefined
+        ? { path: `/probe/w${waiter}`, topics: [...SUBSCRIBED] }
+        : { path: `/probe/w${waiter}-${alone}`, topics: [ownTopic(alone)] };
+    const entry: Entry = { n, ...where, what };
     const lives = deps.lives();
     const publication = journal.add([entry], { isKeyed: true, sentMs: deps.now(), urls: new Map() });
-    const answer = await publish(publication, deps, '?wait=applied&timeout=2s');
+    const answer = await publish(publication, deps, `?wait=applied&timeout=${deps.waitSeconds}s`);
     if (answer !== undefined) await deps.judgeWait(publication, lives, answer);
     await sleep(draw.next() * 4 * deps.paceMs, signal).catch(() => undefined); // aborted: the loop ends
   }

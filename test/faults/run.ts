@@ -32,7 +32,7 @@ import {
   SUBSCRIBED,
 } from './publishers.js';
 import { random } from './random.js';
-import { judgeCutOff, judgeWait, positionShown } from './said.js';
+import { judgeCutOff, judgeWait, pageShows, positionShown } from './said.js';
 import { type Sample, sampleEngine } from './sampler.js';
 import { judgeServed } from './served.js';
 import { type Timeline, timeline } from './timeline.js';
@@ -40,6 +40,9 @@ import { account, entriesOf, judgeAll } from './verdict.js';
 import { DEAD, startWorld, type World } from './world.js';
 
 const TREE_PUBLISHERS = 3;
+/** Those that wait for clients; they wait longer than one fault lasts, so that many waits end with 200 and are checked. */
+const WAITERS = 3;
+const WAIT_SECONDS = { counted: 2, else: 12 };
 /** After this time an announcement of an instance counts for no more, and its clients as away: the lease, and a heartbeat. */
 const ANNOUNCED_MS = 9000;
 /**
@@ -148,6 +151,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
       alwaysKeyed: isShortLog,
       paceMs,
       clients: world.clients.length,
+      waitSeconds: isCounted ? WAIT_SECONDS.counted : WAIT_SECONDS.else,
       ask: (at, publication) => askPosition(world.clients[at], publication, time, failures),
       judgeWait: async (publication, lives, answer) => {
         waits.set(answer.status, (waits.get(answer.status) ?? 0) + 1);
@@ -162,19 +166,29 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const samples = world.clients.map((client, at) => {
     const own = draw.fork(`samples ${at}`);
     let seen = { life: '', sinceMs: 0 };
-    const shown = async () => {
+    /** A server, once what it shows is of this life: it shows the clients of another one as of its last announcement. */
+    const shower = (): string | undefined => {
       if (seen.life !== client.life()) seen = { life: client.life(), sinceMs: time.now() };
-      // An instance shows the clients of another one as of its last announcement: what died since may still stand there.
-      if (time.now() - seen.sinceMs < ANNOUNCED_MS) return undefined;
-      return await positionShown(own.pick(world.instances).url, client.program.name);
+      return time.now() - seen.sinceMs < ANNOUNCED_MS ? undefined : own.pick(world.instances).url;
     };
-    return sampleEngine({ ...client, positionShown: shown }, time.now, sampling.signal);
+    const shown = {
+      positionShown: async () => {
+        const url = shower();
+        return url === undefined ? undefined : await positionShown(url, client.program.name);
+      },
+      commitShown: async () => {
+        const url = shower();
+        const hash = url === undefined ? undefined : await pageShows(url, failures);
+        return hash === undefined ? undefined : world.policy.numberOf(hash);
+      },
+    };
+    return sampleEngine({ ...client, ...shown }, time.now, sampling.signal);
   });
   const publishers = Promise.all([
     ...Array.from({ length: TREE_PUBLISHERS }, (_, at) => publishTree(deps(`tree ${at}`), publishing.signal)),
     publishLive(deps('live'), versions, publishing.signal),
     publishAndAsk(deps('ask'), publishing.signal),
-    publishAndWait(deps('wait'), publishing.signal),
+    ...Array.from({ length: WAITERS }, (_, at) => publishAndWait(at, deps(`wait ${at}`), publishing.signal)),
   ]);
   const faults = chaos(
     world,
@@ -231,6 +245,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
     },
     memory_mib: { server: await memory.server, client: await memory.client },
     waits: Object.fromEntries(waits),
+    page_yes: seen.flat().filter(({ saidCommit }) => saidCommit !== undefined).length,
     engine_samples: seen.reduce((sum, list) => sum + list.length, 0),
     source_requests: world.sources.requests,
   };

@@ -1,6 +1,10 @@
+import { serverEvents } from '../../src/cli/live/event-reader.js';
+import { answerOf } from '../../src/fleet/answer.js';
+import { fleetSnapshot } from '../../src/wire/fleet.js';
 import { type Answer, field, request } from '../support/http.js';
 import type { Client } from './client.js';
 import type { Publication } from './journal.js';
+import { concerns } from './model.js';
 import type { SaidPosition } from './sampler.js';
 import type { Timeline } from './timeline.js';
 
@@ -29,6 +33,7 @@ export async function judgeWait({ publication, clients, lives, answer, time, fai
   await Promise.all(
     clients.map(async (client, at) => {
       const { name } = client.program;
+      if (!concerns(entry.topics, client.topics)) return;
       const n = await heldBy(client, entry.path);
       // An engine that was killed in between may be empty for a moment, and a frozen one says nothing.
       if (named.has(name) || n === 'nothing said' || client.life() !== lives[at]) return;
@@ -62,6 +67,40 @@ export async function positionShown(serverUrl: string, client: string): Promise<
     return { epoch, through: held.applied_through, unresolved: held.unresolved };
   } catch {
     return undefined; // it is being restarted, frozen, or cut off
+  }
+}
+
+/**
+ * The commit that the page of a server says that all hold, by the page's own function over what it is sent; undefined: it does not say
+ * "yes", or nothing.
+ */
+export async function pageShows(serverUrl: string, failures: string[]): Promise<string | undefined> {
+  const data = await firstSnapshot(serverUrl);
+  if (data === undefined) return undefined;
+  const snapshot = fleetSnapshot.safeParse(JSON.parse(data));
+  if (!snapshot.success) {
+    failures.push(`the page of ${serverUrl} cannot read what it is sent: ${snapshot.error.message}`);
+    return undefined;
+  }
+  const { summary, source, at } = snapshot.data;
+  const { kind } = answerOf({ summary, source, pastAt: null, now: at });
+  return kind === 'yes' ? (summary.policy.head ?? undefined) : undefined;
+}
+
+async function firstSnapshot(serverUrl: string): Promise<string | undefined> {
+  const reading = new AbortController();
+  const deadline = setTimeout(() => reading.abort(), 2000);
+  try {
+    const { body } = await fetch(`${serverUrl}/ui/events`, { signal: reading.signal });
+    if (body === null) return undefined;
+    for await (const { name, data } of serverEvents(body, () => undefined))
+      return name === 'snapshot' ? data : undefined;
+    return undefined;
+  } catch {
+    return undefined; // it is being restarted, frozen, or cut off
+  } finally {
+    clearTimeout(deadline);
+    reading.abort();
   }
 }
 

@@ -17,6 +17,8 @@ export interface Sample {
   /** The client says of the engine that it holds all that the client knows (the marker document). */
   readonly isComplete: boolean;
   readonly position: SaidPosition | undefined;
+  /** The commit that the page of a server said just before that everyone holds. */
+  readonly saidCommit: number | undefined;
   /** Places whose entry is another one now: its number, undefined for none. */
   readonly changes: readonly (readonly [path: string, n: number | undefined])[];
   readonly commit: number | undefined;
@@ -30,11 +32,13 @@ export interface Sampled {
   readonly life: () => string;
   /** What a server says of its position. */
   readonly positionShown: () => Promise<SaidPosition | undefined>;
+  /** The commit that the page of a server says that everyone holds. */
+  readonly commitShown: () => Promise<number | undefined>;
 }
 
 const PAUSE_MS = 80;
-/** Of so many samples, one comes after what the client says of its position, one after what a server says of it. */
-const POSITION_EVERY = 3;
+/** Before a sample: what the client says of its position, what a server says of it, what the page says of all, or nothing. */
+const ASKED = ['client', 'server', 'nothing', 'client', 'server', 'page'] as const;
 const QUERY = [
   't := [x | x = data.t]',
   'live := [x | x = data.live]',
@@ -51,8 +55,14 @@ export async function sampleEngine(sampled: Sampled, now: () => number, signal: 
   for (let count = 0; !signal.aborted; count++) {
     try {
       const life = sampled.life();
-      const ask = [() => positionOf(sampled.apiUrl), sampled.positionShown][count % POSITION_EVERY];
-      const position = await ask?.();
+      const asked = ASKED[count % ASKED.length];
+      const position =
+        asked === 'client'
+          ? await positionOf(sampled.apiUrl)
+          : asked === 'server'
+            ? await sampled.positionShown()
+            : undefined;
+      const saidCommit = asked === 'page' ? await sampled.commitShown() : undefined;
       const answer = await request(`${sampled.engineUrl}/v1/query?q=${encodeURIComponent(QUERY)}`, {
         signal: AbortSignal.timeout(2000),
       });
@@ -73,7 +83,7 @@ export async function sampleEngine(sampled: Sampled, now: () => number, signal: 
         known = found;
         const isComplete = isObject(held.marker) && held.marker.filling !== true;
         const commit = typeof held.commit === 'number' ? held.commit : undefined;
-        samples.push({ atMs: now(), life, isComplete, position, changes, commit });
+        samples.push({ atMs: now(), life, isComplete, position, saidCommit, changes, commit });
       }
     } catch {
       // It is being restarted, frozen, or cut off: there is nothing to see.

@@ -8,6 +8,7 @@ import { type Json, segments } from './model.js';
 import type { RunOptions } from './options.js';
 import { type Policy, startPolicy } from './policy-repo.js';
 import { type Program, program } from './program.js';
+import { ownTopic } from './publishers.js';
 import type { Random } from './random.js';
 import { type Sources, startSources } from './sources.js';
 import type { Timeline } from './timeline.js';
@@ -54,9 +55,9 @@ export interface WorldOptions {
 
 /** Topics of each client, whether it keeps a backup. */
 const CLIENTS: readonly { readonly topics: readonly string[]; readonly isOffline: boolean }[] = [
-  { topics: ['alpha', 'beta', 'gamma'], isOffline: false },
-  { topics: ['alpha'], isOffline: true },
-  { topics: ['beta', 'gamma'], isOffline: false },
+  { topics: ['alpha', 'beta', 'gamma', ownTopic(0)], isOffline: false },
+  { topics: ['alpha', ownTopic(1)], isOffline: true },
+  { topics: ['beta', 'gamma', ownTopic(2)], isOffline: false },
 ];
 /** With engines of both kinds so many clients have it embedded, one of them with a backup. */
 const MIXED_EMBEDDED = 2;
