@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_INSTANT_MS } from './instant.js';
 import { peerLabels } from './labels.js';
 import { dict, list, MANY } from './lists.js';
 
@@ -69,7 +70,7 @@ export const sessionSubscribe = z.object({
    * When it says so, in milliseconds since 1970 by its own clock: one clock tells which of its connections to several servers is the newest.
    * Missing: it is older.
    */
-  at: z.number().nonnegative().optional().catch(undefined),
+  at: z.number().nonnegative().max(MAX_INSTANT_MS).optional().catch(undefined),
 });
 export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
 
@@ -122,7 +123,7 @@ export const heartbeat = z.object({
 export type Heartbeat = z.infer<typeof heartbeat>;
 
 const shortText = z.string().transform((text) => text.slice(0, MAX_FAILING_TEXT));
-const millis = z.number().nonnegative();
+const millis = z.number().nonnegative().max(MAX_INSTANT_MS);
 
 /**
  * What kind of failure it is; callers that may not see the text, which can quote a data source, may see it.

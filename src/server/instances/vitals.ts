@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { instant } from '../../wire/instant.js';
 
 /** What a server instance says of itself in its announcement. Members may be added: older versions ignore them. */
 
@@ -8,7 +9,7 @@ const MAX_HOUR_CHARS = 32_768;
 export const vitalsText = z.object({
   name: z.string().max(256),
   version: z.string().max(64),
-  startedMs: z.number(),
+  startedMs: instant,
   /** Resident memory in bytes. */
   memory: z.number(),
   /** Worst sample of the event loop delay in the last minute, in milliseconds; null: none yet. */
@@ -21,7 +22,7 @@ export const vitalsText = z.object({
   isDraining: z.boolean(),
   source: z.string().max(32),
   /** How far the clock of the update log is ahead of its own, in milliseconds. Missing: it does not know. */
-  clockAheadMs: z.number().optional(),
+  clockAheadMs: instant.optional(),
   /** Its last hour without the current minute (`hour-text.ts`). Read only when somebody asks for it. */
   hour: z.string().max(MAX_HOUR_CHARS).optional(),
 });

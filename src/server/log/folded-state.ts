@@ -1,7 +1,7 @@
 import { Fold } from './fold.js';
 import { RowRefs } from './live-items.js';
 import type { StoredRow } from './log-store.js';
-import { type Generation, readGeneration, readUpdateRow } from './row.js';
+import { checkRow, type Generation, readGeneration, readUpdateRow } from './row.js';
 import type { TopicSizes } from './topic-limit.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
 
@@ -43,9 +43,9 @@ export class FoldedState {
   /**
    * Applies a row; rows come in order. `record`: the parsed record of the row, if it is known already. Throws `log_damaged`.
    */
-  apply(row: Omit<StoredRow, 'body'> & { readonly body?: string }, record?: LogRecord): AppliedRow {
-    const { seq, kind, timeMs, body = '' } = row;
-    const stored = { seq, kind, timeMs, body };
+  apply(stored: StoredRow, record?: LogRecord): AppliedRow {
+    checkRow(stored);
+    const { seq } = stored;
     this.#refs.add(seq); // keeps the row while its own entries supersede each other
     const applied = this.#apply(stored, record);
     this.#refs.drop(seq);

@@ -6,13 +6,14 @@ import { MAX_READ_DEPTH } from '../../lib/json-check.js';
 import { elements, members, objectText, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { keepingData, parseKeepingData } from '../../wire/inline-data.js';
-import type { StoredRow } from './log-store.js';
+import { instant, MAX_INSTANT_MS } from '../../wire/instant.js';
+import type { RowKind, StoredRow } from './log-store.js';
 import type { Compaction, PlacedBase, Superseded } from './place.js';
 import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
 
 /** Parsing and printing of row bodies: JSON text, with numbers as written (design D33). */
 
-const place = z.tuple([z.number(), z.number()]);
+const place = z.tuple([z.number().int().positive(), z.number().int().nonnegative()]);
 const updateBody = z.object({
   id: z.string(),
   publisher: z.string().nullable(),
@@ -32,7 +33,7 @@ const compactionBody = z.object({
   reason: z.string().nullable(),
   /** Missing from older versions. */
   publisher: z.string().nullish(),
-  time_ms: z.number(),
+  time_ms: instant,
   entries: z.tuple([peerEntry]),
   closed: z.array(z.string()).optional(),
 });
@@ -42,6 +43,19 @@ const generationBody = z.object({
   entries: z.array(z.object({ place: place.optional(), entry: peerEntry })),
   buried: z.array(z.object({ place, topics: z.array(z.string()).optional() })).default([]),
 });
+
+const KINDS: readonly RowKind[] = ['update', 'base', 'policy'];
+
+/** Throws `log_damaged` for a row that no instance writes: without a seq, a kind, a body, or a time that a date can show. */
+export function checkRow(row: StoredRow): void {
+  reading(row, () => {
+    const { seq, kind, timeMs, body } = row;
+    if (!Number.isSafeInteger(seq) || seq < 1) throw new RangeError('it has no place');
+    if (!KINDS.includes(kind)) throw new RangeError(`it is of no kind that is known: ${String(kind).slice(0, 100)}`);
+    if (!(Math.abs(timeMs) <= MAX_INSTANT_MS)) throw new RangeError(`its time is none: ${timeMs}`);
+    if (typeof body !== 'string') throw new RangeError('it has no body');
+  });
+}
 
 /** A row of kind `update`: a record, or a compaction. */
 export type UpdateRow =
@@ -80,6 +94,7 @@ export async function readLargeUpdateRow(row: StoredRow): Promise<UpdateRow> {
 function updateRow(row: StoredRow, value: unknown): UpdateRow {
   if (typeof value === 'object' && value !== null && 'compacts' in value) {
     const { compacts, id, reason, publisher, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
+    if (compacts[0] >= row.seq) throw new RangeError(`it replaces what comes after it: ${compacts[0]}`);
     return {
       kind: 'compaction',
       compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
@@ -123,6 +138,8 @@ export function readGeneration(row: StoredRow): Generation {
       return { place: parseJson(fields.get('place') ?? 'null') ?? undefined, entry: kept.entries[0] };
     });
     const parsed = generationBody.parse({ ...(parseJson(objectText(Object.entries(rest))) as object), entries });
+    const later = [...parsed.entries, ...parsed.buried].find((one) => (one.place?.[0] ?? 0) > row.seq);
+    if (later !== undefined) throw new RangeError(`it names what comes after it: ${later.place?.[0]}`);
     return {
       generation: parsed.generation,
       known: parsed.known,

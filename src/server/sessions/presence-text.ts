@@ -1,9 +1,10 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
-import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json.js';
+import { instant } from '../../wire/instant.js';
 import { NO_LABELS, peerLabels } from '../../wire/labels.js';
-import { asks, position, sessionReport } from '../../wire/session.js';
+import { asks, clientId, position, sessionReport } from '../../wire/session.js';
 import { type Vitals, vitalsText } from '../instances/vitals.js';
 import type { TraceMemory } from '../trace/change-times.js';
 import { type OtherMemory, printTimes, readTimes, sharedTimes, timesFor } from '../trace/shared-times.js';
@@ -44,21 +45,25 @@ const MAX_GOODBYES = 1000;
 /** Prefix of compressed texts. */
 const COMPRESSED = 'gzip:';
 const COMPRESS_FROM = 16 * 1024;
-const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
+const MAX_UNPACKED_BYTES = 16 * 1024 * 1024;
+/** Values of a text: some 50 for each client, and eight for each time of one. */
+const MAX_VALUES = 2_000_000;
 /** Maximum seqs per list. */
 const MAX_SEQS = 50;
 
 const compress = promisify(gzip);
 const decompress = promisify(gunzip);
 
+const seq = z.number().int().nonnegative();
+
 const clientText = z.object({
-  clientId: z.string(),
+  clientId: z.union([clientId, z.literal('')]),
   /** Missing from older versions. */
   subject: z.string().nullable().default(null),
   twin: z.string().optional(),
   isDoubtful: z.boolean().optional(),
-  claimedMs: z.number().default(0),
-  topicsLeftOut: z.number().default(0),
+  claimedMs: instant.default(0),
+  topicsLeftOut: seq.default(0),
   /** Missing from older versions, and where there are none. */
   labels: peerLabels.optional().catch(undefined),
   /** Missing from older versions, and where it can be asked nothing. */
@@ -67,38 +72,36 @@ const clientText = z.object({
   instance: z.string(),
   address: z.string(),
   /** Index into the lists of topics: most clients have the same. */
-  topics: z.number(),
+  topics: seq,
   spans: z.array(
     z.object({
-      from: z.number(),
-      until: z.number().nullable(),
-      fromMs: z.number().optional(),
-      untilMs: z.number().optional(),
+      from: seq,
+      until: seq.nullable(),
+      fromMs: instant.optional(),
+      untilMs: instant.optional(),
     }),
   ),
-  connectedAtMs: z.number(),
-  awaySinceMs: z.number().nullable(),
+  connectedAtMs: instant,
+  awaySinceMs: instant.nullable(),
   /** Missing from older versions, and where it is not known. */
   awayReason: z.string().max(300).optional().catch(undefined),
   saidGoodbye: z.literal(true).optional().catch(undefined),
-  openedAtMs: z.number().optional().catch(undefined),
+  openedAtMs: instant.optional().catch(undefined),
   position: position.nullable(),
   state: sessionReport.omit({ client_id: true, position: true }).nullable(),
-  reportedAtMs: z.number().nullable(),
-  lastError: z
-    .object({ path: z.string(), error: z.string(), kind: z.string().optional(), atMs: z.number() })
-    .nullable(),
+  reportedAtMs: instant.nullable(),
+  lastError: z.object({ path: z.string(), error: z.string(), kind: z.string().optional(), atMs: instant }).nullable(),
 });
 
 const viewText = z.object({
   instance: z.string(),
-  atMs: z.number(),
-  seen: z.number(),
+  atMs: instant,
+  seen: seq,
   topics: z.array(z.array(z.string())),
   clients: z.array(clientText),
-  leftOut: z.number(),
+  leftOut: seq,
   hasEnded: z.literal(true).optional().catch(undefined),
-  ttlMs: z.number().positive().optional().catch(undefined),
+  ttlMs: instant.positive().optional().catch(undefined),
   /** Missing from older versions. */
   changes: sharedTimes.optional(),
   vitals: vitalsText.optional().catch(undefined),
@@ -114,15 +117,17 @@ export async function printView(view: OwnView, maxText = MAX_TEXT): Promise<stri
   let times = timesFor(expected.length);
   for (let kept = sorted.length; ; ) {
     const leftOut = view.leftOut + Math.max(0, expected.length - kept);
-    const text = await pack(JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut }, times)));
+    const json = JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut }, times));
+    const text = Buffer.byteLength(json) > MAX_UNPACKED_BYTES ? json : await pack(json);
     if (text.length <= maxText || kept === 0) return text;
     if (times > 0 && view.memory !== undefined) times = 0;
     else kept = Math.min(kept - 1, Math.floor((kept * maxText * 0.9) / text.length));
   }
 }
 
-/** Parses the text of a view. Rejects if it is invalid. */
+/** Parses the text of a view. Rejects if it is invalid, or larger than any that {@link printView} makes. */
 export async function readView(text: string): Promise<InstanceView> {
+  if (text.length > MAX_TEXT) throw new RangeError(`an announcement of ${text.length} characters`);
   const json = text.startsWith(COMPRESSED)
     ? String(
         await decompress(Buffer.from(text.slice(COMPRESSED.length), 'base64'), {
@@ -130,7 +135,7 @@ export async function readView(text: string): Promise<InstanceView> {
         }),
       )
     : text;
-  const { topics, clients, changes, ...view } = viewText.parse(parseJson(json, { values: MANY_JSON_VALUES }));
+  const { topics, clients, changes, ...view } = viewText.parse(parseJson(json, { values: MAX_VALUES }));
   const known = clients.map((client) => ({
     ...client,
     key: clientKey(client),

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { instant } from '../../wire/instant.js';
 import { type ChangeMemory, type ClientTimes, COMMIT_STAGES, type TraceMemory, UPDATE_STAGES } from './change-times.js';
 
 /** What an instance tells the others of its memory: the newest changes, bounded. */
@@ -10,11 +11,11 @@ const TIMES_OF = { least: 1000, changes: 4 };
 /** The order of the times of a client in {@link clientTimes}. */
 const TIMES = ['heard', 'fetched', 'applied', 'refused', 'appliedSeen', 'refusedSeen', 'replaced'] as const;
 
-const clientTimes = z.tuple([z.number()], z.number().nullable());
+const clientTimes = z.tuple([z.number().int().nonnegative()], instant.nullable());
 
 const sharedChange = z.object({
   key: z.union([z.number(), z.string()]),
-  stages: z.record(z.string(), z.number()),
+  stages: z.record(z.string(), instant),
   subscribers: z.number().optional(),
   id: z.string().optional(),
   /** Missing from older versions. */

@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { SyncError } from '../../src/lib/errors.js';
+import { silentLogger } from '../../src/lib/log.js';
+import { MailParts } from '../../src/server/backbone/mail-parts.js';
+import { FoldedLog } from '../../src/server/log/folded-log.js';
+import type { PresenceText, RowKind, StoredRow } from '../../src/server/log/log-store.js';
+import { AskRelay } from '../../src/server/sessions/ask-relay.js';
+import type { KnownClient } from '../../src/server/sessions/known-client.js';
+import { PeerInstances } from '../../src/server/sessions/peer-instances.js';
+import { printView, readView } from '../../src/server/sessions/presence-text.js';
+import { inOurTime } from '../../src/server/sessions/report-times.js';
+import { MemoryLog } from '../support/memory-log-store.js';
+import { until } from '../support/until.js';
+
+/**
+ * A peer instance that lies: what it can write into the log, into its announcement and into mail. The backbone is trusted as a disk is; what
+ * nobody can have written in good faith is named, and ends or fills no instance.
+ */
+
+const MIB = 1024 * 1024;
+const ENTRY = { url: '', topics: ['t'], dst_path: '/a', save_method: 'PUT', data: 1 };
+const UPDATE = { id: 'i', publisher: null, reason: null, entries: [ENTRY], callbacks: [] };
+const body = (more: object = {}): string => JSON.stringify({ ...UPDATE, ...more });
+const compaction = (compacts: unknown): string =>
+  JSON.stringify({ compacts, id: 'c', reason: null, time_ms: 1, entries: [ENTRY] });
+const generation = (place: unknown, more: object = {}): string =>
+  JSON.stringify({ generation: 'g', known: [], entries: [{ place, entry: ENTRY }], buried: [], ...more });
+
+/** Rows that no instance writes, in place of the second row of a log. */
+const FORGED_ROWS: Readonly<Record<string, Partial<Record<keyof StoredRow, unknown>>>> = {
+  'of a kind that is none': { kind: 'constructor' },
+  'without a kind': { kind: undefined },
+  'of a time that is none': { timeMs: Number.NaN },
+  'of a time that no date has': { timeMs: 8.64e15 + 1 },
+  'of a time long before all dates': { timeMs: -1e300 },
+  'without a body': { body: undefined },
+  'that is not JSON': { body: '\u0000\u001b[2J' },
+  'that is nested without end': { body: `{"entries":${'['.repeat(2 * MIB)}` },
+  'with a number beyond all numbers': { body: body().replace('"callbacks"', '"retain":1e999,"callbacks"') },
+  'with a list in place of a text': { body: body({ id: ['i'] }) },
+  'with names of prototypes in place of members': {
+    body: '{"__proto__":{"id":"i","publisher":null,"reason":null,"entries":[],"callbacks":[]}}',
+  },
+  'that replaces what is still to come': { body: compaction([4_000_000_000, 0]) },
+  'that replaces itself': { body: compaction([2, 0]) },
+  'that replaces half a row': { body: compaction([0.5, -1]) },
+  'with base entries above all that will follow': { kind: 'base', body: generation([4_000_000_000, 0]) },
+  'that closes what is still to come': {
+    kind: 'base',
+    body: generation([2, 0], { buried: [{ place: [4_000_000_000, 0] }] }),
+  },
+};
+
+async function instance(memory: MemoryLog): Promise<FoldedLog & AsyncDisposable> {
+  const options = {
+    exclusive: false,
+    patchesPerPath: 10,
+    retention: { maxAgeMs: 1000, maxRows: 1000 },
+    pollMs: 20,
+    retry: { minMs: 1, maxMs: 20 },
+  };
+  const log = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
+  return Object.assign(log, { [Symbol.asyncDispose]: () => log.close() });
+}
+
+test('a forged row is named, is applied by none, and what stood before it is served', async () => {
+  const through: string[] = [];
+  for (const [which, forged] of Object.entries(FORGED_ROWS)) {
+    const memory = new MemoryLog();
+    await using one = await instance(memory);
+    const store = memory.handle();
+    await store.append([{ kind: 'update', body: body() }]);
+    await until(() => one.head === 1, { withinMs: 20_000, what: `${which}: the first row` });
+    await store.append([{ kind: 'update' as RowKind, body: body({ entries: [{ ...ENTRY, dst_path: '/b' }] }) }]);
+    memory.rows[1] = { ...memory.rows[1], ...forged } as (typeof memory.rows)[number];
+    await until(() => !one.status.up || one.head !== 1, { withinMs: 20_000, what: `${which}: it says so` });
+    const { status } = one;
+    const said = status.up ? `head ${one.head}` : status.reason;
+    const atStart = await instance(memory).then(
+      async (log) => {
+        await log.close();
+        return 'started';
+      },
+      (error: unknown) => (error instanceof SyncError ? `${error.code}: ${error.message}` : String(error)),
+    );
+    const isNamed = /^record 2 of the update log cannot be read/.test(said) && /^log_damaged: record 2 /.test(atStart);
+    const served = one.fold().map(({ entry }) => entry.dst_path);
+    if (!isNamed || one.head !== 1 || served.join() !== '/a') through.push(`${which}: ${said}; ${atStart}; ${served}`);
+  }
+  assert.deepEqual(through, []);
+});
+
+test('rows with the id of another one, or of a time far off, are what they are by their place', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory);
+  const heard: unknown[] = [];
+  one.onRecord(({ seq, id }) => heard.push([seq, id]));
+  const store = memory.handle();
+  const times = [0, 4e15, -4e15, Date.now()];
+  for (const [index, timeMs] of times.entries()) {
+    await store.append([{ kind: 'update', body: body({ entries: [{ ...ENTRY, data: index }] }) }]);
+    memory.rows[index] = { ...memory.rows[index], timeMs } as (typeof memory.rows)[number];
+  }
+  await until(() => one.head === times.length, { withinMs: 20_000, what: 'all rows' });
+  assert.deepEqual(
+    heard,
+    times.map((_, index) => [index + 1, 'i']),
+  );
+  assert.deepEqual(
+    one.fold().map(({ seq, entry }) => [seq, entry.data?.text]),
+    [[4, '3']],
+  );
+});
+
+const NOW = Date.now();
+const CLIENT = {
+  ...{ clientId: 'c', subject: null, kind: 'session', instance: 'liar', address: '127.0.0.1:1', topics: 0 },
+  ...{ spans: [{ from: 0, until: null }], connectedAtMs: NOW, awaySinceMs: null, position: null, state: null },
+  ...{ reportedAtMs: null, lastError: null },
+};
+const VIEW = { instance: 'liar', atMs: NOW, seen: 1, topics: [['t']], clients: [CLIENT], leftOut: 0, ttlMs: 60_000 };
+const announced = (more: object, client: object = {}): string =>
+  JSON.stringify({ ...VIEW, clients: [{ ...CLIENT, ...client }], ...more });
+
+/** Announcements that no instance makes; each is bounded by what the backbone takes. */
+const FORGED_VIEWS: Readonly<Record<string, () => string>> = {
+  'that is nothing': () => '',
+  'that is no gzip': () => 'gzip:AAAA',
+  'nested without end': () => '['.repeat(500_000),
+  'with names of prototypes for members': () => '{"__proto__":{"instance":"liar","clients":[]}}',
+  'made at no time': () => announced({ atMs: 1e300 }),
+  'of a client that went away at no time': () => announced({}, { awaySinceMs: 1e300 }),
+  'of a client that came before all times': () => announced({}, { connectedAtMs: -1e300 }),
+  'of a report of no time': () => announced({}, { reportedAtMs: 9e15 }),
+  'of seqs between seqs': () => announced({}, { spans: [{ from: 0.5, until: -1 }] }),
+  'of an id without end': () => announced({}, { clientId: 'c'.repeat(300_000) }),
+  'of fewer clients than none': () => announced({ leftOut: -1 }),
+  'longer than any instance makes one': () => announced({ note: 'x'.repeat(MIB) }),
+  'packed, of ten million lists': () =>
+    `gzip:${gzipSync(`{"topics":[${'[],'.repeat(9_990_000)}[]]}`).toString('base64')}`,
+  'packed, of a hundred megabytes': () => `gzip:${gzipSync(Buffer.alloc(100 * MIB, ' ')).toString('base64')}`,
+};
+
+function peers(list: () => ReadonlyMap<string, PresenceText>): PeerInstances {
+  const presence = { put: async () => undefined, list: async () => list() };
+  return new PeerInstances(
+    { instance: 'own', memoryMs: 60_000 },
+    { presence, clients: () => [], head: () => 1, log: silentLogger() },
+  );
+}
+
+test('a forged announcement is unreadable, says so, takes no memory, and hides no other instance', async () => {
+  const honest = { text: announced({ instance: 'honest' }, { instance: 'honest' }), leftMs: 59_900 };
+  const through: string[] = [];
+  for (const [which, forge] of Object.entries(FORGED_VIEWS)) {
+    const forged = { text: forge(), leftMs: 59_900 };
+    const before = process.memoryUsage.rss();
+    const { instances, unread } = await peers(
+      () =>
+        new Map([
+          ['liar', forged],
+          ['honest', honest],
+        ]),
+    ).others(0);
+    const grownMib = (process.memoryUsage.rss() - before) / MIB;
+    const [liar, other] = instances.map(({ state, clients }) => `${state} ${clients.length}`);
+    const isNamed = instances[0]?.why?.includes('server instance liar says cannot be read') === true;
+    const isRepelled = liar === 'unreadable 0' && isNamed && other === 'live 1' && unread === undefined;
+    if (!isRepelled || grownMib > 150) through.push(`${which}: ${liar}, ${other}, ${Math.round(grownMib)} MiB more`);
+  }
+  assert.deepEqual(through, []);
+});
+
+test('a client whose times are far off does not make what its instance announces unreadable', async () => {
+  const report = {
+    ...{ policy_hash: null, ready: true, healthy: true, failing: [], blocked: [] },
+    engine: { kind: 'opa', version: null, online: true, since: 4e15 },
+    since: 0,
+    policy: { wanted: null, held: null, error: null, since: 1 },
+  };
+  for (const at of [4e15, 0]) {
+    const { position: _, ...state } = { ...inOurTime({ ...report, position: null }, NOW - at, NOW), position: null };
+    const client = { ...CLIENT, state, topics: ['t'], subject: 's', claimedMs: 0, topicsLeftOut: 0 };
+    const known = { ...client, key: 'k', labels: {}, asks: [] } as unknown as KnownClient;
+    const text = await printView({ instance: 'honest', atMs: NOW, seen: 1, clients: [known], leftOut: 0 });
+    assert.equal((await readView(text)).clients.length, 1, `at ${at}`);
+  }
+});
+
+test('an announcement that says how long it holds, against the backbone, is not heard for ever', async () => {
+  for (const leftMs of [Number.NaN, Number.POSITIVE_INFINITY, 1e300, -1]) {
+    const { instances } = await peers(() => new Map([['liar', { text: announced({}), leftMs }]])).others(0);
+    const ages = instances.map(({ state }) => state);
+    assert(['live', 'unreadable', 'silent'].includes(ages[0] ?? ''), `${leftMs}: ${ages}`);
+    assert.doesNotThrow(() => JSON.stringify(instances), String(leftMs));
+    assert.doesNotMatch(instances[0]?.why ?? '', /NaN|Infinity/, String(leftMs));
+  }
+});
+
+test('mail that is a bomb, a flood, or for nobody is dropped, and mail in good faith arrives', async () => {
+  let deliver: (text: string) => void = () => undefined;
+  const sent: string[] = [];
+  const relay = new AskRelay(
+    { instance: 'own' },
+    {
+      mail: {
+        send: async (text) => void sent.push(text),
+        watch: (listener) => {
+          deliver = listener;
+          return () => undefined;
+        },
+      },
+      asks: { ask: () => Promise.reject(new SyncError('client_away', 'nobody')) },
+      clientOf: () => undefined,
+      log: silentLogger(),
+    },
+  );
+  const stop = new AbortController();
+  relay.run(stop.signal);
+  const pack = (mail: unknown): string => gzipSync(JSON.stringify(mail)).toString('base64');
+  const ask = { id: '1', from: 'liar', to: 'own', client: '__proto__', kind: 'refresh' };
+  const bad = [
+    '',
+    'A'.repeat(149_999),
+    'A'.repeat(10 * MIB),
+    gzipSync(Buffer.alloc(100 * MIB, '['))
+      .toString('base64')
+      .slice(0, 149_998),
+    pack({ ask: { ...ask, kind: 'shutdown' } }),
+    pack({ ask: { ...ask, kind: 'log_level', level: 'silent' } }),
+    pack({ ask: { ...ask, id: 'x'.repeat(65) } }),
+    pack({ ask: { ...ask, to: 'another' } }),
+    pack({ answer: { id: 'never asked', to: 'own', answer: { ok: true } } }),
+    pack({ answer: { id: 'toString', to: 'own', failure: { code: 'internal_error', message: 'x' } } }),
+  ];
+  const before = process.memoryUsage.rss();
+  for (let round = 0; round < 20; round++) for (const text of bad) deliver(text);
+  deliver(pack({ ask }));
+  await until(() => sent.length > 0, { withinMs: 10_000, what: 'the answer to the one good mail' });
+  assert.equal(sent.length, 1);
+  assert((process.memoryUsage.rss() - before) / MIB < 150);
+  stop.abort();
+});
+
+test('parts of mail that are out of order, of two mails, or without end make no mail', () => {
+  const mails: string[] = [];
+  const parts = new MailParts((text) => mails.push(text));
+  const part = 'x'.repeat(7000);
+  for (const message of [
+    'mail:a:1:2:late',
+    'mail:a:0:41:too many',
+    'mail:a:0:999:far too many',
+    'mail:a:0:0:none',
+    'mail:A:0:1:no id',
+    'mail:a:0:1:line\nbreak',
+    'mail:',
+    ...Array.from({ length: 5000 }, (_, index) => `mail:a:${index % 40}:40:${part}`).filter((_, at) => at % 40 !== 39),
+    'mail:b:0:2:one',
+    'mail:c:1:2:other',
+    'mail:b:1:2:two',
+  ])
+    assert.equal(parts.take(message), true);
+  assert.deepEqual(mails, []);
+  assert.equal(parts.take('7'), false, 'a hint');
+  parts.take('mail:d:0:1:whole');
+  assert.deepEqual(mails, ['whole']);
+});
