@@ -26,7 +26,7 @@ async function openApp(add: (app: ReturnType<typeof createHttpApp>) => void) {
   return { port, ask, budgets, [Symbol.asyncDispose]: () => closeHttpApp(app, 0) };
 }
 
-const ROUTE = { method: 'GET', access: 'token', tag: 'T', summary: 'S' } as const;
+const ROUTE = { method: 'GET', access: 'token', limited: 'all', tag: 'T', summary: 'S' } as const;
 
 test('of work that grows so much is done at a time, and another token does not wait for it', async () => {
   let running = 0;
