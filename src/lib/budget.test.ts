@@ -66,7 +66,7 @@ test('a refusal says whose bound it is, names the setting, and is counted', () =
     ],
   );
   assert.deepEqual(
-    errors.map(({ message }) => message),
+    errors.map(({ outside }) => outside),
     [
       'this token has as many bytes as one caller may have (SYNC_BYTES)',
       'this address has as many bytes as one caller may have (SYNC_BYTES)',

@@ -109,12 +109,14 @@ export class Budget {
   refusal(bound: Bound, retryAfterSeconds = RETRY_SECONDS): SyncError {
     this.#refused++;
     const { what, setting } = this.#about;
-    const remedy = setting === undefined ? '' : ` (${setting})`;
-    const options = { retryAfterSeconds, retryable: true };
-    if (bound === 'all')
-      return new SyncError('server_busy', `all callers together have too many ${what}${remedy}`, options);
-    const who = bound === 'subject' ? 'this token' : 'this address';
-    return new SyncError('share_used_up', `${who} has as many ${what} as one caller may have${remedy}`, options);
+    const whose = bound === 'subject' ? 'this token has' : bound === 'address' ? 'this address has' : undefined;
+    const fact =
+      whose === undefined
+        ? `all callers together have too many ${what}`
+        : `${whose} as many ${what} as one caller may have`;
+    const text = setting === undefined ? fact : `${fact} (${setting})`;
+    const options = { retryAfterSeconds, retryable: true, outside: text };
+    return new SyncError(whose === undefined ? 'server_busy' : 'share_used_up', text, options);
   }
 
   #add(whose: Bound, holder: Holder, amount: number, thing: object | undefined): void {

@@ -40,3 +40,10 @@ test('who has not come for a period has no part any more', () => {
   taken(rate, 'b', 1, 2000);
   assert.equal(taken(rate, 'a', 50, 9000), 10, 'after a pause');
 });
+
+test('any number of callers costs bounded memory', () => {
+  const rate = new FairRate(parseRate('10 per second'));
+  for (const nowMs of [0, 1000]) for (let caller = 0; caller < 30_000; caller++) rate.take(`${caller}`, nowMs);
+  assert.equal(rate.size, 20_000);
+  assert.equal(taken(rate, 'another', 20, 2000), 1, 'all of them count');
+});

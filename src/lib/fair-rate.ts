@@ -20,6 +20,11 @@ export class FairRate {
     this.rate = rate;
   }
 
+  /** Callers that are kept now. */
+  get size(): number {
+    return this.#used.size + this.#before.size;
+  }
+
   /** Takes one for a caller; returns 0, or the milliseconds to wait. */
   take(caller: string, nowMs: number): number {
     if (nowMs >= this.#endsMs) this.#begin(nowMs);

@@ -14,6 +14,8 @@ import { until } from '../support/until.js';
 /** What one token makes a server hold or do is bounded; beyond it gets 429 with the remedy, and all others go on beside it. */
 
 const MIB = 1024 * 1024;
+/** Nobody is cut off for reading nothing while a busy machine gets there. */
+const PATIENT = { SYNC_READER_TIMEOUT: '3600' };
 /** A large response, in a part of the budgets below. */
 const DOCUMENT = 'x'.repeat(0.7 * MIB);
 
@@ -56,7 +58,7 @@ async function budgetOf(url: string, token: string, of: string): Promise<Record<
 
 describe('responses that nobody reads', () => {
   it('different data configurations: one token has so many bytes under way, and others get theirs', async () => {
-    await using server = await startServer({ ...withKeys(), SYNC_RESPONSE_BYTES: String(8 * MIB) });
+    await using server = await startServer({ ...withKeys(), ...PATIENT, SYNC_RESPONSE_BYTES: String(8 * MIB) });
     const { url, port } = server;
     const publisher = await tokenOf(url, { type: 'datasource' });
     const entries = [{ url: '', dst_path: '/t', topics: ['t'], data: { x: DOCUMENT } }];
@@ -87,7 +89,7 @@ describe('responses that nobody reads', () => {
   });
 
   it('the same bytes count once, however many callers with one token read them slowly', async () => {
-    await using server = await startServer({ ...withKeys(), SYNC_RESPONSE_BYTES: String(4 * MIB) });
+    await using server = await startServer({ ...withKeys(), ...PATIENT, SYNC_RESPONSE_BYTES: String(4 * MIB) });
     const { url, port } = server;
     const publisher = await tokenOf(url, { type: 'datasource' });
     const entries = [{ url: '', dst_path: '/t', topics: ['t'], data: { x: DOCUMENT } }];
@@ -101,28 +103,29 @@ describe('responses that nobody reads', () => {
 
   it('bundles of different directories: one token has so many under way', async () => {
     await using repo = await gitRepo();
-    const numbers = Array.from({ length: 60 }, (_, index) => index);
+    const numbers = Array.from({ length: 40 }, (_, index) => index);
     const small = numbers.map((index) => [`d${index}/data.json`, '{}'] as const);
     await repo.commit({ 'big/data.json': JSON.stringify({ x: DOCUMENT }), ...Object.fromEntries(small) });
     await using server = await startServer({
-      ...withKeys(),
+      ...{ ...withKeys(), ...PATIENT },
       SYNC_POLICY_REPO_URL: repo.url,
       SYNC_RESPONSE_BYTES: String(8 * MIB),
     });
     const { url, port } = server;
     const [greedy, other] = [await tokenOf(url), await tokenOf(url)];
+    const ask = (token: string, dirs: string) =>
+      request(`${url}/policy?${dirs}`, { headers: { ...bearer(token), 'accept-encoding': 'identity' } });
+    await until(async () => (await ask(other, 'path=d1')).status === 200, { withinMs: 10_000, what: 'policy' });
     const socket = await unread(
       port,
       greedy,
       numbers.map((index) => `/policy?path=big&path=d${index}`),
     );
-    const ask = (token: string, dirs: string) =>
-      request(`${url}/policy?${dirs}`, { headers: { ...bearer(token), 'accept-encoding': 'identity' } });
     await until(async () => (await ask(greedy, 'path=big')).status === 429, { withinMs: 10_000, what: 'its share' });
     assert.equal((await ask(other, 'path=big&path=d1&path=d2')).status, 200, 'others go on');
     assert.equal((await ask(greedy, 'path=d3')).status, 200, 'small ones have room');
     const { counts } = await readAll(socket, numbers.length);
-    assert((counts['429'] ?? 0) >= 20, JSON.stringify(counts));
+    assert((counts['429'] ?? 0) >= 10, JSON.stringify(counts));
   });
 });
 
