@@ -220,18 +220,19 @@ test('stopping does not wait for a remote that hangs, and leaves no git behind',
 test('credentials are in no argument of a process, no error and no status', async () => {
   await using dir = await tempDir();
   await mkdir(join(dir.path, 'remote'));
-  await using server = await gitHttpServer(join(dir.path, 'remote'), { user: 'bot', password: 'another' });
-  const url = `${server.url.replace('//', `//${CREDENTIALS}`)}/secret-repo/.git`;
+  const root = join(dir.path, 'remote');
+  await using server = await gitHttpServer(root, AUTH);
+  const urlOf = ({ url }: { url: string }): string => `${url.replace('//', `//${CREDENTIALS}`)}/secret-repo/.git`;
   server.hang = true;
-  await using _part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror') });
-  await until(() => server.requests.length > 0, { withinMs: 20_000, what: 'a request' });
+  await using _part = startPolicyPart({ url: urlOf(server), clonePath: join(dir.path, 'mirror') });
+  await until(() => server.requests.length > 0, { withinMs: 20_000, what: 'a request with credentials' });
   const seen = await processes();
   assert.match(seen, /secret-repo/);
   const basic = Buffer.from(`${AUTH.user}:${AUTH.password}`).toString('base64');
   const secrets = [AUTH.password, encodeURIComponent(AUTH.password), basic];
   for (const secret of secrets) assert(!seen.includes(secret), 'a process list shows a credential');
-  server.hang = false;
-  await using denied = startPolicyPart({ url, clonePath: join(dir.path, 'mirror-2') });
+  await using other = await gitHttpServer(root, { user: AUTH.user, password: 'another' });
+  await using denied = startPolicyPart({ url: urlOf(other), clonePath: join(dir.path, 'mirror-2') });
   const error = await until(() => denied.tracker.status().error, { withinMs: 20_000, what: 'a refusal' });
   assert.match(error, /secret-repo/);
   for (const secret of secrets) assert(!error.includes(secret), `the status shows a credential: ${error}`);

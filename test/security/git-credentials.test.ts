@@ -76,7 +76,12 @@ describe('credentials of a repository', () => {
           // Once it has said who it is, git stops by itself, and does not tell where it was led.
           if (moment === 'at once') {
             assert(said.includes(`is redirected to ${place}`) && said.includes(`are for ${ours.url} alone`), what);
-          } else assert.match(said, /: git [a-z-]+ failed: .*(?:Authentication failed|HTTP 302)/, what);
+          } else
+            assert.match(
+              said,
+              /: git [a-z-]+ failed: .*(?:Authentication failed|HTTP 302.*the repository has moved: give its new address)/,
+              what,
+            );
           assert(!said.includes(AUTH.password) && !said.includes(BASIC), what);
         }
       }

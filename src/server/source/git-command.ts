@@ -320,6 +320,8 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
 
 /** Errors of git's TLS libraries for an untrusted certificate. */
 const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
+/** A redirect that git does not follow: once it has said who it is. */
+const LATE_REDIRECT = /\bHTTP 30[12378]\b/;
 /** What git says of a path without a repository, on this machine or on another one. */
 const NO_REPOSITORY = /'\/[^']*' does not appear to be a git repository/;
 
@@ -332,9 +334,11 @@ function exitFailure(name: string, exit: number | string, stderr: string): SyncE
   const said = gitSaid(stderr);
   const hint = UNTRUSTED.test(said)
     ? '; name the authority of its certificate in a file that GIT_SSL_CAINFO names'
-    : NO_REPOSITORY.test(said)
-      ? '; a folder becomes a repository by `git init -b main`, `git add .` and `git commit` in it'
-      : '';
+    : LATE_REDIRECT.test(said)
+      ? '; the repository has moved: give its new address in SYNC_POLICY_REPO_URL'
+      : NO_REPOSITORY.test(said)
+        ? '; a folder becomes a repository by `git init -b main`, `git add .` and `git commit` in it'
+        : '';
   const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}${hint}`;
   const cause = typeof exit === 'number' ? new GitExit(said) : undefined;
   return new SyncError('git_failed', message, { cause, retryable: true });

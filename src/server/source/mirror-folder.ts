@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { parseJson } from '../../lib/json.js';
-import type { Logger } from '../../lib/log.js';
+import { type Logger, redactUrl } from '../../lib/log.js';
 import {
   makePrivate,
   makeTreePrivate,
@@ -78,8 +78,8 @@ export class MirrorFolder {
       return await this.#markNew();
     }
     if (!isSame(owner.url)) {
-      if (!isOwn) throw refusal(this.#options, `is a mirror of ${owner.url}, not of ${url}`);
-      const fields = { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url };
+      if (!isOwn) throw refusal(this.#options, `is a mirror of ${redactUrl(owner.url)}, not of ${redactUrl(url)}`);
+      const fields = { folder: path, was: owner === UNREADABLE ? null : redactUrl(owner.url), now: redactUrl(url) };
       this.#log.warn(fields, 'the policy source has changed: its local copy is rebuilt');
       await this.empty(); // before the marker: after a crash in between, the mirror is replaced again
       return await this.#markNew();
