@@ -318,12 +318,21 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
   }
 }
 
-/** Errors of git's TLS libraries for an untrusted certificate. */
-const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
-/** A redirect that git does not follow: once it has said who it is. */
-const LATE_REDIRECT = /\bHTTP 30[12378]\b/;
-/** What git says of a path without a repository, on this machine or on another one. */
-const NO_REPOSITORY = /'\/[^']*' does not appear to be a git repository/;
+/** What helps against what git says. */
+const HINTS: readonly (readonly [RegExp, string])[] = [
+  [
+    // Of the libraries of TLS.
+    /SSL certificate problem|certificate verif|self[- ]signed/i,
+    'name the authority of its certificate in a file that GIT_SSL_CAINFO names',
+  ],
+  // Git follows no redirect once it has said who it is.
+  [/\bHTTP 30[12378]\b/, 'the repository has moved: give its new address in SYNC_POLICY_REPO_URL'],
+  // On this machine or on another one.
+  [
+    /'\/[^']*' does not appear to be a git repository/,
+    'a folder becomes a repository by `git init -b main`, `git add .` and `git commit` in it',
+  ],
+];
 
 function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
   const message = cause.code === 'ENOENT' ? 'git was not found on PATH; install git' : `${name} could not be started`;
@@ -332,14 +341,9 @@ function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
 
 function exitFailure(name: string, exit: number | string, stderr: string): SyncError {
   const said = gitSaid(stderr);
-  const hint = UNTRUSTED.test(said)
-    ? '; name the authority of its certificate in a file that GIT_SSL_CAINFO names'
-    : LATE_REDIRECT.test(said)
-      ? '; the repository has moved: give its new address in SYNC_POLICY_REPO_URL'
-      : NO_REPOSITORY.test(said)
-        ? '; a folder becomes a repository by `git init -b main`, `git add .` and `git commit` in it'
-        : '';
-  const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}${hint}`;
+  const hint = HINTS.find(([pattern]) => pattern.test(said))?.[1];
+  const message =
+    said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}${hint === undefined ? '' : `; ${hint}`}`;
   const cause = typeof exit === 'number' ? new GitExit(said) : undefined;
   return new SyncError('git_failed', message, { cause, retryable: true });
 }
