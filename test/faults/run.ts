@@ -41,8 +41,8 @@ import { DEAD, startWorld, type World } from './world.js';
 
 const TREE_PUBLISHERS = 3;
 /** Those that wait for clients; they wait longer than one fault lasts, so that many waits end with 200 and are checked. */
-const WAITERS = 3;
-const WAIT_SECONDS = { counted: 2, else: 12 };
+const WAITERS = 4;
+const WAIT_SECONDS = { counted: 2, else: 25 };
 /** After this time an announcement of an instance counts for no more, and its clients as away: the lease, and a heartbeat. */
 const ANNOUNCED_MS = 9000;
 /**
