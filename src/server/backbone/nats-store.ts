@@ -1,10 +1,12 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { StoredMsg } from '@nats-io/jetstream';
+import * as z from 'zod';
 import { sleep } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { parseJson } from '../../lib/json.js';
 import type { Logger } from '../../lib/log.js';
+import { MAX_INSTANT_MS } from '../../wire/instant.js';
 import {
   type Appended,
   type Expectation,
@@ -36,8 +38,21 @@ const DROP_AT_LEAST = 1000;
 /** Larger bodies are compressed: by default NATS accepts at most 1 MiB. */
 const COMPRESS_BYTES = 64 * 1024;
 const ENCODING = 'Content-Encoding';
+/** Longest text of a row: a bomb of one message has a thousand times its bytes. */
+const MAX_ROW_BYTES = 128 * 1024 * 1024;
+/** Longest announcement of an instance, with what surrounds its text. */
+const MAX_PRESENCE_BYTES = 2 * 1024 * 1024;
+/** How long an announcement counts that cannot be read. */
+const UNREADABLE_MS = 10_000;
 const pack = promisify(gzip);
 const unpack = promisify(gunzip);
+
+const retiredSeqs = z.array(z.number().int().positive());
+const presenceMessage = z.object({
+  instance: z.string(),
+  text: z.string(),
+  ttlMs: z.number().nonnegative().max(MAX_INSTANT_MS),
+});
 
 /**
  * Opens or creates the log `name` in NATS JetStream: a seq of the log is a sequence number of the stream. Rejects with
@@ -73,8 +88,7 @@ class NatsStore extends BackboneStore<NatsSession> {
 
   protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const retired = new Set<number>();
-    for await (const record of this.#retirements())
-      for (const seq of parseJson(record.string()) as number[]) retired.add(seq);
+    for await (const record of this.#retirements()) for (const seq of seqsOf(record)) retired.add(seq);
     for (let after = 0; ; ) {
       const page = await this.read(after, PAGE);
       const last = page.at(-1);
@@ -223,7 +237,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   async #dropRecord(record: StoredMsg, lasts: ReadonlySet<number>): Promise<number> {
-    const seqs = parseJson(record.string()) as number[];
+    const seqs = seqsOf(record);
     const kept = seqs.filter((seq) => lasts.has(seq));
     if (seqs.length > 0 && kept.length === seqs.length) return 0;
     let dropped = 0;
@@ -249,11 +263,23 @@ class NatsStore extends BackboneStore<NatsSession> {
 
   async #rows(from: number, count: number): Promise<StoredRow[]> {
     const messages = await this.keeper.call((session) => session.messages(from, count));
-    return await Promise.all(messages.map((message) => this.#row(message)));
+    const rows: StoredRow[] = [];
+    let chars = 0;
+    // One after the other: a page of packed rows may be a hundred times as large.
+    for (const message of messages) {
+      const row = await this.#row(message);
+      rows.push(row);
+      chars += row.body.length;
+      if (chars >= PAGE_CHARS) break;
+    }
+    return rows;
   }
 
   async #row({ seq, subject, time, header, data }: StoredMsg): Promise<StoredRow> {
-    const text = header?.get(ENCODING) === 'gzip' ? await unpack(data) : Buffer.from(data);
+    const isPacked = header?.get(ENCODING) === 'gzip';
+    const text = isPacked
+      ? await unpack(data, { maxOutputLength: MAX_ROW_BYTES }).catch((cause: unknown) => unreadable(seq, cause))
+      : Buffer.from(data);
     const kind = subject.slice(this.#names.rowSubject.length) as RowKind;
     return { seq, kind, timeMs: Math.floor(time.getTime()), body: text.toString('utf8') };
   }
@@ -271,6 +297,19 @@ class NatsStore extends BackboneStore<NatsSession> {
       'inline_data_too_large',
       `${this.#what}: an update of ${bytes} bytes (compressed) exceeds the server's max_payload of ${limitBytes} bytes`,
     );
+  }
+}
+
+function unreadable(seq: number, cause: unknown): never {
+  throw new SyncError('log_damaged', `record ${seq} of the update log cannot be unpacked`, { cause });
+}
+
+/** Seqs of a record of retirement; of one in another form none: then their rows stay, which are superseded in any case. */
+function seqsOf(record: StoredMsg): readonly number[] {
+  try {
+    return retiredSeqs.parse(parseJson(record.string()));
+  } catch {
+    return [];
   }
 }
 
@@ -305,6 +344,12 @@ async function guarded(
 
 async function encoded(text: string): Promise<{ body: Uint8Array; isPacked: boolean }> {
   const body = Buffer.from(text);
+  if (body.length > MAX_ROW_BYTES) {
+    throw new SyncError(
+      'inline_data_too_large',
+      `an update of ${body.length} bytes exceeds the ${MAX_ROW_BYTES} that a row may have`,
+    );
+  }
   return body.length > COMPRESS_BYTES ? { body: await pack(body), isPacked: true } : { body, isPacked: false };
 }
 
@@ -325,8 +370,9 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
       const texts = new Map<string, PresenceText>();
       for (let from = 1; ; ) {
         const page = await keeper.callAside((session) => session.messagesBeside('presence', from, PAGE));
-        for (const { data, time } of page) {
-          const { instance, text, ttlMs } = parseJson((await unpack(data)).toString('utf8')) as PresenceMessage;
+        for (const { data, time, subject } of page) {
+          const unread = { instance: subject.slice(names.presenceSubject.length), text: '', ttlMs: UNREADABLE_MS };
+          const { instance, text, ttlMs } = (await presenceIn(data)) ?? unread;
           const leftMs = time.getTime() + ttlMs - nowMs;
           if (leftMs > 0) texts.set(instance, { text, leftMs });
         }
@@ -338,8 +384,11 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
   };
 }
 
-interface PresenceMessage {
-  instance: string;
-  text: string;
-  ttlMs: number;
+/** What a message of presence says; undefined: it cannot be read. */
+async function presenceIn(data: Uint8Array): Promise<z.infer<typeof presenceMessage> | undefined> {
+  try {
+    return presenceMessage.parse(parseJson(String(await unpack(data, { maxOutputLength: MAX_PRESENCE_BYTES }))));
+  } catch {
+    return undefined;
+  }
 }

@@ -87,7 +87,7 @@ local function page(command, from, to, step, count)
     if #some == 0 then break end
     for _, row in ipairs(some) do
       rows[#rows + 1] = row
-      size = size + #row[2][6]
+      size = size + #(row[2][6] or '')
     end
     from = tonumber(string.match(some[#some][1], '^%d+')) + step
   end
@@ -135,9 +135,9 @@ while #rows < count and size < ${SCAN_CHARS} and from > 0 do
   local some = redis.call(command, KEYS[2], string.format('%.0f-0', from), ends, 'COUNT', math.min(count - #rows, 4))
   if #some == 0 then break end
   for _, row in ipairs(some) do
-    local body = row[2][6]
+    local body = row[2][6] or ''
     local does = fits(body)
-    rows[#rows + 1] = { row[1], row[2][2], row[2][4], #body, does and 1 or 0, does and #body <= ${SHORT_ROW} and body or false }
+    rows[#rows + 1] = { row[1], row[2][2] or '', row[2][4] or '', #body, does and 1 or 0, does and #body <= ${SHORT_ROW} and body or false }
     size = size + #body
   end
   from = tonumber(string.match(some[#some][1], '^%d+')) + step

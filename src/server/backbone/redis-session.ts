@@ -93,9 +93,16 @@ export class RedisSession implements Session {
       | null
       | undefined
     )[];
+    const last = Number(head ?? 0);
+    if (!Number.isSafeInteger(last) || last < 0) {
+      throw new SyncError(
+        'log_damaged',
+        `${this.#place.what}: the head of the update log is no number: ${String(head).slice(0, 100)}`,
+      );
+    }
     return {
       epoch: epoch ?? undefined,
-      head: Number(head ?? 0),
+      head: last,
       rowMs: rowMs === undefined || rowMs === null ? undefined : Number(rowMs),
       nowMs: Number(nowMs),
     };
@@ -183,13 +190,18 @@ export class RedisSession implements Session {
   async #wake(hooks: SessionHooks): Promise<void> {
     const { keys, times } = this.#place;
     let mailAt: string | undefined;
+    let rowAt = 0;
     while (!this.#ended) {
       mailAt ??= await this.#lastMail();
-      const head = (await this.#waiter.hget(keys.meta, 'head')) ?? '0';
+      // A row that somebody adds without moving the head is seen once.
+      const head = Number((await this.#waiter.hget(keys.meta, 'head')) ?? 0);
+      const from = Number.isSafeInteger(head) && head >= 0 ? `${Math.max(head, rowAt)}-0` : '$';
       hooks.hint(); // rows that arrived between two waits
-      const streams = mailAt === undefined ? [keys.log, `${head}-0`] : [keys.log, keys.mail, `${head}-0`, mailAt];
+      const streams = mailAt === undefined ? [keys.log, from] : [keys.log, keys.mail, from, mailAt];
       try {
         const found = await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', ...streams);
+        for (const [id] of entriesOf(found, keys.log))
+          rowAt = Math.max(rowAt, Number.parseInt(id, 10) + (/-0$/.test(id) ? 0 : 1));
         for (const [id, text] of mailOf(found, keys.mail)) {
           mailAt = id;
           hooks.mail(text);
@@ -226,13 +238,16 @@ export class RedisSession implements Session {
   }
 }
 
-/** Ids and texts of the mail in a reply of XREAD. */
-function mailOf(
-  reply: readonly (readonly [string, readonly (readonly [string, readonly string[]])[]])[] | null,
-  key: string,
-): [string, string][] {
-  const entries = reply?.find(([stream]) => stream === key)?.[1] ?? [];
-  return entries.map(([id, [, text = '']]) => [id, text]);
+/** A reply of XREAD: of each stream its entries. */
+type StreamReply = readonly (readonly [string, readonly (readonly [string, readonly string[]])[]])[] | null;
+
+function entriesOf(reply: StreamReply, key: string): readonly (readonly [string, readonly string[]])[] {
+  return reply?.find(([stream]) => stream === key)?.[1] ?? [];
+}
+
+/** Ids and texts of the mail in a reply. */
+function mailOf(reply: StreamReply, key: string): [string, string][] {
+  return entriesOf(reply, key).map(([id, [, text = '']]) => [id, text]);
 }
 
 /** Errors of a key that is closed to this user, or in use by others. */

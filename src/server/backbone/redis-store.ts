@@ -1,3 +1,4 @@
+import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type {
   Appended,
@@ -117,7 +118,10 @@ type RawRow = [string, [string, RowKind, string, string, string, string]];
 /** Id, kind, time, bytes, 1 if it fits, and the body of a short one that does. */
 type RawScanned = [string, RowKind, string, number, number, string | null];
 
+/** Throws `log_damaged` for an entry beside a place: at each start it would be another row of that place. */
 function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {
+  if (!/^\d{1,16}-0$/.test(id))
+    throw new SyncError('log_damaged', `record ${id} of the update log has no place of a row`);
   return { seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), body };
 }
 

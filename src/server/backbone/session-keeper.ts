@@ -296,12 +296,17 @@ export class SessionKeeper<S extends Session> {
   async #run(first: Held<S>): Promise<void> {
     const { signal } = this.#stop;
     let held: Held<S> | undefined = first;
+    let short = 0;
     while (held !== undefined && !signal.aborted) {
+      const startedMs = performance.now();
       this.#setUp(held);
       const error = await this.#lookAfter(held);
       held.session.end();
       this.#setDown(error);
       if (error instanceof SyncError && error.code === 'backbone_replaced') return this.#fail(error);
+      // A backbone that takes connections and fails each first call must not be connected in a circle.
+      short = performance.now() - startedMs < this.#deps.times.lookMs ? short + 1 : 0;
+      if (short > 1) await sleep(backoffMs(short - 1, BACKOFF), signal).catch(() => undefined); // the loop checks the signal
       held = await this.#connectAgain();
     }
     held?.session.end();
