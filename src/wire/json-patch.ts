@@ -114,6 +114,14 @@ const LOOKS = 32;
 /** What the copy of a member costs, in characters. */
 const MEMBER_COST = 8;
 
+/**
+ * Characters that the copies of one patch may have: a copy of what was copied doubles a document, and a few hundred bytes would fill the
+ * memory of every client.
+ */
+const MOST_COPIED = 16 * 1024 * 1024;
+/** Characters that a document may have with what is copied into it: several patches are no way around. */
+const MOST_WITH_COPIES = 64 * 1024 * 1024;
+
 /** The result of a patch so far. It has no other owner, so it is changed in place. */
 class Draft {
   readonly #members = new WeakSet<ReadonlyMap<string, Node>>();
@@ -121,6 +129,9 @@ class Draft {
   /** Parsed objects; their members must not change. */
   readonly #opened = new WeakMap<Node, ReadonlyMap<string, Node>>();
   #cut = 0;
+  #copied = 0;
+  /** Of the document before the patch; measured once something is copied. */
+  #documentSize: number | undefined;
   #mostCut = MOST_CUT;
   readonly #document: Node | undefined;
 
@@ -197,6 +208,10 @@ class Draft {
 
   /** A value that will be in two places: printed, since a value that may change must be in one alone. */
   copyOf(node: Node): Node {
+    this.#documentSize ??= sizeOf(this.#document);
+    this.#copied += sizeOf(node);
+    if (this.#copied > MOST_COPIED || this.#documentSize + this.#copied > MOST_WITH_COPIES)
+      throw new PatchRefused('the patch copies too much: publish the document with what it should have');
     if (node.kind === 'branch' || node.body === undefined) return leafOf(this.textOf(node));
     this.#spend(node.body.sizeBytes);
     return node;

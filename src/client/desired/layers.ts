@@ -184,19 +184,20 @@ export function diffNodes(
   closed: readonly DocPath[],
 ): DataOp[] {
   const ops: DataOp[] = [];
-  walk(before, after, path, closed, ops);
+  if (closed.some((other) => isAtOrBelow(path, other))) return ops;
+  const inside = closed.filter((other) => isAtOrBelow(other, path));
+  walk(before, after, path, inside, ops);
   return ops;
 }
 
+/** `inside`: the closed paths below the path. Each is looked at once at each level, however many members there are. */
 function walk(
   before: Node | undefined,
   after: Node | undefined,
   path: DocPath,
-  closed: readonly DocPath[],
+  inside: readonly DocPath[],
   ops: DataOp[],
 ): void {
-  if (closed.some((other) => isAtOrBelow(path, other))) return;
-  const inside = closed.filter((other) => isAtOrBelow(other, path));
   const split = path.length === 0 || inside.length > 0;
   if (!split) {
     if (sameNode(before, after)) return;
@@ -218,8 +219,17 @@ function walk(
     ops.push(putOp(path, after));
     return;
   }
+  const below = new Map<string, DocPath[]>();
+  for (const other of inside) {
+    const key = other[path.length] ?? '';
+    const own = below.get(key);
+    if (own === undefined) below.set(key, [other]);
+    else own.push(other);
+  }
   for (const key of new Set([...old.keys(), ...next.keys()])) {
-    walk(old.get(key), next.get(key), [...path, key], inside, ops);
+    const own = below.get(key) ?? [];
+    if (own.some((other) => other.length === path.length + 1)) continue;
+    walk(old.get(key), next.get(key), [...path, key], own, ops);
   }
 }
 

@@ -1,8 +1,9 @@
 import { SyncError } from '../../lib/errors.js';
 import { checkJson } from '../../lib/json.js';
 import { jsonKind } from '../../lib/json-text.js';
+import { PathTree } from '../../lib/path-tree.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import type { DocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { type Layer, STATIC_ERA } from './layers.js';
 
@@ -50,10 +51,14 @@ export function mergeBundle(held: PolicyContent | undefined, bundle: PolicyBundl
 }
 
 function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<string>): boolean {
-  const folders = data.map((file) => folderPath(file.folder));
+  const folders = new PathTree<(typeof data)[number]>();
+  for (const file of data) folders.add(folderPath(file.folder), file);
   return [...touched].every((folder) => {
     const path = folderPath(folder);
-    return folders.filter((other) => pathsOverlap(other, path)).length <= 1;
+    // Those above it, then those below it.
+    const overlapping = new Set(folders.above(path));
+    for (const file of folders.below(path)) if (overlapping.add(file).size > 1) break;
+    return overlapping.size <= 1;
   });
 }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { outermost } from '../../lib/path-tree.js';
+import { outermost, PathTree } from '../../lib/path-tree.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { membersOf } from '../../wire/json-node.js';
 import type { LayerSet } from '../desired/layers.js';
@@ -225,12 +225,14 @@ export class Places {
     if (key !== this.#closed) this.#parts.clear();
     this.#closed = key;
     const tops = outermost([...layers.all()].map(({ path }) => path));
+    const tree = new PathTree<DocPath>();
+    for (const path of closed) tree.add(path, path);
     const found = tops.flatMap((path) => {
-      if (closed.some((other) => isAtOrBelow(path, other))) return [];
-      if (path.length > 0 && !closed.some((other) => pathsOverlap(other, path))) return [path];
+      if (tree.above(path).length > 0) return [];
+      if (path.length > 0 && !tree.some(path, () => true)) return [path];
       const name = docPathText(path);
       const known = isWritten(path) ? undefined : this.#parts.get(name);
-      const parts = known ?? partsOf(layers, closed, path);
+      const parts = known ?? partsOf(layers, tree, path);
       this.#parts.set(name, parts);
       return parts;
     });
@@ -241,14 +243,14 @@ export class Places {
 }
 
 /** Returns the members of a document; descends into those that have a closed path below them. */
-function partsOf(layers: Pick<LayerSet, 'compose'>, closed: readonly DocPath[], path: DocPath): readonly DocPath[] {
+function partsOf(layers: Pick<LayerSet, 'compose'>, closed: PathTree<DocPath>, path: DocPath): readonly DocPath[] {
   const open = [{ path, node: layers.compose(path) }];
   const found: DocPath[] = [];
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     for (const [name, node] of membersOf(at.node)) {
       const place = [...at.path, name];
-      if (closed.some((other) => isAtOrBelow(place, other))) continue;
-      if (closed.some((other) => isAtOrBelow(other, place))) open.push({ path: place, node });
+      if (closed.above(place).length > 0) continue;
+      if (closed.some(place, () => true)) open.push({ path: place, node });
       else found.push(place);
     }
   }

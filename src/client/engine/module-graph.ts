@@ -1,71 +1,116 @@
-import { PathTree } from '../../lib/path-tree.js';
 import { type RegoOutline, regoOutline } from './rego-outline.js';
 
 /** Modules by path, with their Rego text. */
 export type Modules = ReadonlyMap<string, string>;
 
-/** The modules of a package, and which of them define a name. */
-interface Package {
+/** A module, or what several modules are read by: each is linked once to that, so that a graph is as large as the texts of its modules. */
+type Vertex = string | Hub;
+
+/** All modules of a package, all that define a name there, or all at a place and below it. */
+class Hub {
+  readonly to = new Set<Vertex>();
+}
+
+/** A place of packages. */
+interface Place {
+  /** The modules of the package that is exactly here. */
   readonly modules: Set<string>;
-  readonly definers: Map<string, Set<string>>;
+  readonly own: Hub;
+  /** The modules here and below. */
+  readonly all: Hub;
+  readonly definers: Map<string, Hub>;
+  readonly children: Map<string, Place>;
 }
 
 /** Which modules read what others define, in any of some versions of them: rather too much than too little. */
 export class ModuleGraph {
-  readonly #reads = new Map<string, ReadonlySet<string>>();
-  readonly #packages = new Map<string, Package>();
-  readonly #places = new PathTree<Package>();
+  readonly #links = new Map<string, Set<Vertex>>();
+  readonly #root = newPlace();
+  /** Those with modules. */
+  readonly #packages = new Set<Place>();
+  /** Modules and hubs that need each other, each group after all that it reads. */
+  readonly #groups: readonly (readonly Vertex[])[];
   /** Groups of modules that need each other, each after all that it reads. */
   readonly groups: readonly (readonly string[])[];
 
   /** `versions`: the order of the first is kept among modules that do not need each other. */
   constructor(...versions: readonly Modules[]) {
     const outlines = versions.flatMap((modules) => [...modules].map(([id, rego]) => ({ id, ...regoOutline(rego) })));
-    for (const { id, package: place, heads } of outlines) {
-      if (place === undefined) continue;
-      const { modules, definers } = this.#packageAt(place);
-      modules.add(id);
-      for (const name of heads.keys()) definers.set(name, (definers.get(name) ?? new Set()).add(id));
+    for (const { id, package: path, heads } of outlines) {
+      if (path === undefined) continue;
+      const place = this.#placeAt(path);
+      this.#packages.add(place);
+      place.modules.add(id);
+      place.own.to.add(id);
+      for (const name of heads.keys()) {
+        const definers = place.definers.get(name) ?? new Hub();
+        place.definers.set(name, definers);
+        definers.to.add(id);
+      }
     }
     for (const outline of outlines) this.#link(outline.id, outline);
-    this.groups = groupsOf([...this.#reads.keys()], (id) => this.reads(id));
+    this.#groups = groupsOf<Vertex>([...this.#links.keys()], (vertex) => this.#next(vertex));
+    this.groups = this.#groups.map((group) => group.filter(isModule)).filter((group) => group.length > 0);
   }
 
-  #packageAt(place: readonly string[]): Package {
-    const name = JSON.stringify(place);
-    const known = this.#packages.get(name);
-    if (known !== undefined) return known;
-    const made: Package = { modules: new Set(), definers: new Map() };
-    this.#packages.set(name, made);
-    this.#places.add(place, made);
-    return made;
-  }
-
-  #link(id: string, { package: place, words, refs }: RegoOutline): void {
-    const found = new Set(this.#reads.get(id));
-    for (const ref of refs) {
-      for (const near of [this.#places.above(ref), this.#places.below(ref)])
-        for (const { modules } of near) for (const other of modules) found.add(other);
+  #placeAt(path: readonly string[]): Place {
+    let place = this.#root;
+    for (const segment of path) {
+      let child = place.children.get(segment);
+      if (child === undefined) {
+        child = newPlace();
+        place.children.set(segment, child);
+        place.all.to.add(child.all);
+      }
+      place = child;
     }
-    const definers = place === undefined ? undefined : this.#packageAt(place).definers;
-    for (const name of words) for (const other of definers?.get(name) ?? NONE) found.add(other);
-    found.delete(id);
-    this.#reads.set(id, found);
+    return place;
   }
 
-  /** The modules that a module reads, without itself. */
-  reads(id: string): ReadonlySet<string> {
-    return this.#reads.get(id) ?? NONE;
+  #link(id: string, { package: path, words, refs }: RegoOutline): void {
+    const links = this.#links.get(id) ?? new Set();
+    this.#links.set(id, links);
+    for (const ref of refs) {
+      let place: Place | undefined = this.#root;
+      for (const segment of ref) {
+        if (place === undefined) break;
+        links.add(place.own);
+        place = place.children.get(segment);
+      }
+      if (place !== undefined) links.add(place.all);
+    }
+    if (path === undefined) return;
+    const { definers } = this.#placeAt(path);
+    for (const name of words) {
+      const hub = definers.get(name);
+      if (hub !== undefined) links.add(hub);
+    }
+  }
+
+  #next(vertex: Vertex): ReadonlySet<Vertex> {
+    return isModule(vertex) ? (this.#links.get(vertex) ?? NONE) : vertex.to;
+  }
+
+  /** Whether a module reads one of these, other than itself. */
+  readsOneOf(id: string, ids: ReadonlySet<string>): boolean {
+    if (ids.size === 0) return false;
+    const seen = new Set<Vertex>([id]);
+    for (const vertex of seen) {
+      if (vertex !== id && isModule(vertex)) {
+        if (ids.has(vertex)) return true;
+      } else for (const other of this.#next(vertex)) seen.add(other);
+    }
+    return false;
   }
 
   /** The modules that read one of these, or a module that does, and these themselves. */
   withReaders(ids: ReadonlySet<string>): ReadonlySet<string> {
-    const found = new Set(ids);
-    for (const group of this.groups) {
-      const isConcerned = group.some((id) => found.has(id) || [...this.reads(id)].some((other) => found.has(other)));
-      if (isConcerned) for (const id of group) found.add(id);
+    const found = new Set<Vertex>(ids);
+    for (const group of this.#groups) {
+      const isConcerned = group.some((one) => found.has(one) || [...this.#next(one)].some((other) => found.has(other)));
+      if (isConcerned) for (const one of group) found.add(one);
     }
-    return found;
+    return new Set([...found].filter(isModule));
   }
 
   /**
@@ -75,46 +120,62 @@ export class ModuleGraph {
   mixing(ids: ReadonlySet<string>): ReadonlySet<string> {
     const found = new Set<string>();
     const below = this.#twoBelow(ids);
-    for (const [id, seen] of below) if (seen.size > 1) found.add(id);
-    for (const { modules } of this.#packages.values()) {
-      const seen = new Set([...modules].flatMap((id) => [...(below.get(id) ?? NONE)]));
+    for (const [id, seen] of below) if (seen.size > 1 && isModule(id)) found.add(id);
+    for (const { modules } of this.#packages) {
+      const seen = new Set([...modules].flatMap((id) => [...(below.get(id) ?? NO_MODULES)]));
       if (seen.size > 1) for (const id of modules) if ((below.get(id)?.size ?? 0) > 0) found.add(id);
     }
     return found;
   }
 
   /** Of these modules, the first two that each one depends on, itself included. */
-  #twoBelow(ids: ReadonlySet<string>): ReadonlyMap<string, ReadonlySet<string>> {
-    const below = new Map<string, ReadonlySet<string>>();
-    for (const group of this.groups) {
-      const seen = new Set(group.filter((id) => ids.has(id)).slice(0, 2));
-      for (const id of group) {
-        for (const other of this.reads(id))
-          for (const one of below.get(other) ?? NONE) if (seen.size < 2) seen.add(one);
+  #twoBelow(ids: ReadonlySet<string>): ReadonlyMap<Vertex, ReadonlySet<string>> {
+    const below = new Map<Vertex, ReadonlySet<string>>();
+    for (const group of this.#groups) {
+      const seen = new Set(
+        group
+          .filter(isModule)
+          .filter((id) => ids.has(id))
+          .slice(0, 2),
+      );
+      for (const one of group) {
+        for (const other of this.#next(one))
+          for (const id of below.get(other) ?? NO_MODULES) if (seen.size < 2) seen.add(id);
       }
-      for (const id of group) below.set(id, seen);
+      for (const one of group) below.set(one, seen);
     }
     return below;
   }
 }
 
-const NONE: ReadonlySet<string> = new Set();
+const NONE: ReadonlySet<Vertex> = new Set();
+const NO_MODULES: ReadonlySet<string> = new Set();
+
+function isModule(vertex: Vertex): vertex is string {
+  return typeof vertex === 'string';
+}
+
+function newPlace(): Place {
+  const [own, all] = [new Hub(), new Hub()];
+  all.to.add(own);
+  return { modules: new Set(), own, all, definers: new Map(), children: new Map() };
+}
 
 /** The strongly connected groups of a graph (Tarjan), each after those that it leads to; without recursion. */
-function groupsOf(ids: readonly string[], next: (id: string) => Iterable<string>): string[][] {
-  const groups: string[][] = [];
-  const index = new Map<string, number>();
-  const low = new Map<string, number>();
-  const open: string[] = [];
-  const isOpen = new Set<string>();
-  const enter = (id: string): { id: string; rest: Iterator<string> } => {
+function groupsOf<T>(ids: readonly T[], next: (id: T) => Iterable<T>): T[][] {
+  const groups: T[][] = [];
+  const index = new Map<T, number>();
+  const low = new Map<T, number>();
+  const open: T[] = [];
+  const isOpen = new Set<T>();
+  const enter = (id: T): { id: T; rest: Iterator<T> } => {
     index.set(id, index.size);
     low.set(id, index.size - 1);
     open.push(id);
     isOpen.add(id);
     return { id, rest: next(id)[Symbol.iterator]() };
   };
-  const lower = (id: string, to: number): void => {
+  const lower = (id: T, to: number): void => {
     low.set(id, Math.min(low.get(id) ?? to, to));
   };
   for (const start of ids) {

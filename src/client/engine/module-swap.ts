@@ -105,7 +105,7 @@ class Swap {
       // Decisions continue meanwhile.
       const removals = [...this.#undone].filter((id) => !after.has(id)).map((id) => [id]);
       for (const group of [...puts, ...removals]) {
-        if (group.some((id) => [...graph.reads(id)].some((other) => missing.has(other)))) {
+        if (group.some((id) => graph.readsOneOf(id, missing))) {
           for (const id of group) missing.add(id);
           continue;
         }
