@@ -1,4 +1,5 @@
-import { serverEvents } from '../../src/cli/live/event-reader.js';
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { answerOf } from '../../src/fleet/answer.js';
 import { fleetSnapshot } from '../../src/wire/fleet.js';
 import { type Answer, field, request } from '../support/http.js';
@@ -87,20 +88,25 @@ export async function pageShows(serverUrl: string, failures: string[]): Promise<
   return kind === 'yes' ? (summary.policy.head ?? undefined) : undefined;
 }
 
+/** The data of the first event, where that is the snapshot. */
 async function firstSnapshot(serverUrl: string): Promise<string | undefined> {
-  const reading = new AbortController();
-  const deadline = setTimeout(() => reading.abort(), 2000);
+  // Not `fetch`: it may connect anew without a request, and a server that stops waits for that.
+  const asked = httpRequest(`${serverUrl}/ui/events`, { agent: false, signal: AbortSignal.timeout(2000) }).end();
+  asked.on('error', () => undefined); // also after what is needed has come
   try {
-    const { body } = await fetch(`${serverUrl}/ui/events`, { signal: reading.signal });
-    if (body === null) return undefined;
-    for await (const { name, data } of serverEvents(body, () => undefined))
-      return name === 'snapshot' ? data : undefined;
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    let text = '';
+    for await (const chunk of response.setEncoding('utf8')) {
+      text += String(chunk);
+      const whole = text.split('\n').slice(0, -1);
+      const data = whole.find((line) => line.startsWith('data: '));
+      if (data !== undefined) return whole.includes('event: snapshot') ? data.slice('data: '.length) : undefined;
+    }
     return undefined;
   } catch {
     return undefined; // it is being restarted, frozen, or cut off
   } finally {
-    clearTimeout(deadline);
-    reading.abort();
+    asked.destroy();
   }
 }
 
