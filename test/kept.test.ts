@@ -146,6 +146,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/lib/options.ts': { knownElsewhere: 'program' },
   'src/lib/path-tree.ts': { '#byId': 'held' },
   'src/lib/rate.ts': { '#windows': by('any number of addresses costs bounded memory, and each the same time') },
+  'src/lib/shared-work.ts': { '#running': 'underWay', '#queued': 'underWay' },
   'src/lib/turns.ts': { '#lines': by('who waits too often is refused, and others are not') },
   'src/pubsub/connection.ts': {
     '#topics': by('a connection subscribes to as many topics as it may', 'test/security/growth.test.ts'),
@@ -170,7 +171,6 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     '#roundTrips': 'program',
   },
   'src/server/bundle/plan.ts': { '#visible': 'call' },
-  'src/server/bundle/policy-bundles.ts': { '#building': 'underWay' },
   'src/server/bundle/review.ts': { 'createCommitReview.sizes': 'held' },
   'src/server/bundle/snapshot.ts': { 'createSnapshots.kept': grown, 'createSnapshots.places': 'held' },
   'src/server/documents/document-reach.ts': {

@@ -3,7 +3,8 @@ import { Arrivals } from '../lib/arrivals.js';
 import { ByteBudget, type Holder, type Release } from '../lib/budget.js';
 import type { Logger } from '../lib/log.js';
 import type { OpenConnections } from '../lib/open-connections.js';
-import { Turns } from '../lib/turns.js';
+import type { CallerTurn } from '../lib/shared-work.js';
+import { lineOf, Turns } from '../lib/turns.js';
 import { hasBody } from './address-limits.js';
 
 /** What callers may have under way at a time. */
@@ -46,8 +47,8 @@ declare module 'fastify' {
     holderOf(request: FastifyRequest): Holder;
     /** Waits for the turn of a request whose work grows; it ends with its response at the latest. */
     enterTurn(request: FastifyRequest): Promise<Release>;
-    /** Does the part of a request whose work grows in its turn. */
-    inTurn<T>(request: FastifyRequest, work: () => Promise<T> | T): Promise<T>;
+    /** The turn of a request for the part whose work grows. */
+    turnOf(request: FastifyRequest): CallerTurn;
   }
   interface FastifyRequest {
     endTurn: Release | undefined;
@@ -85,9 +86,10 @@ export function useCallerBudgets(
     request.endTurn = end;
     return end;
   });
-  app.decorate('inTurn', <T>(request: FastifyRequest, work: () => Promise<T> | T) =>
-    budgets.scans.run(holderOf(request), work),
-  );
+  app.decorate('turnOf', (request: FastifyRequest): CallerTurn => {
+    const holder = holderOf(request);
+    return { who: lineOf(holder), run: (work) => budgets.scans.run(holder, work) };
+  });
 
   app.addHook('preParsing', (request, reply, payload, done) => {
     if (!hasBody(request)) {

@@ -97,6 +97,7 @@ export class Turns {
   }
 }
 
-function lineOf({ subject, address }: Holder): string {
+/** Whose line it is. */
+export function lineOf({ subject, address }: Holder): string {
   return subject === null ? `address ${address}` : `subject ${subject}`;
 }

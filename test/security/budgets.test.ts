@@ -89,16 +89,15 @@ describe('responses that nobody reads', () => {
   });
 
   it('the same bytes count once, however many callers with one token read them slowly', async () => {
-    await using server = await startServer({ ...withKeys(), ...PATIENT, SYNC_RESPONSE_BYTES: String(4 * MIB) });
+    await using server = await startServer({ ...withKeys(), ...PATIENT, SYNC_RESPONSE_BYTES: String(8 * MIB) });
     const { url, port } = server;
     const publisher = await tokenOf(url, { type: 'datasource' });
     const entries = [{ url: '', dst_path: '/t', topics: ['t'], data: { x: DOCUMENT } }];
     assert.equal((await postJson(`${url}/data/config`, { entries }, bearer(publisher))).status, 200);
     const fleet = await tokenOf(url);
-    const sockets = await Promise.all(
-      Array.from({ length: 30 }, () => unread(port, fleet, ['/data/config', '/data/config?topics=t'])),
-    );
-    for (const socket of sockets) assert.deepEqual((await readAll(socket, 2)).counts, { 200: 2 });
+    const targets = ['/data/config', '/data/config?topics=t', '/data/updates'];
+    const sockets = await Promise.all(Array.from({ length: 30 }, () => unread(port, fleet, targets)));
+    for (const socket of sockets) assert.deepEqual((await readAll(socket, 3)).counts, { 200: 3 });
   });
 
   it('bundles of different directories: one token has so many under way', async () => {

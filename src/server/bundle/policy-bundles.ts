@@ -4,6 +4,7 @@ import { gzip } from 'node:zlib';
 import { ByteCache } from '../../lib/byte-cache.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { AT_ONCE, type CallerTurn, SharedWork } from '../../lib/shared-work.js';
 import { lineNotUtf8 } from '../../lib/text-lines.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { CommitRefused } from '../source/commit-refused.js';
@@ -28,8 +29,8 @@ export interface BundleRequest {
   baseHash?: string | undefined;
   /** Directories that do not exist count as empty, and the bundle names them. Default: they are a mistake of the caller. */
   allowsMissing?: boolean;
-  /** Builds a bundle that nobody has asked for yet in the turn of the caller; others who ask for it wait with it. Default: at once. */
-  inTurn?: <T>(build: () => Promise<T>) => Promise<T>;
+  /** When it is built, if it is not known. Default: at once. */
+  turn?: CallerTurn;
 }
 
 export interface PolicyBundlesDeps {
@@ -43,7 +44,7 @@ export interface PolicyBundlesDeps {
 export class PolicyBundles {
   readonly #deps: PolicyBundlesDeps;
   readonly #ready: ByteCache<EncodedBundle>;
-  readonly #building = new Map<string, Promise<EncodedBundle>>();
+  readonly #building = new SharedWork<EncodedBundle>();
 
   /** `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
   constructor(options: { cacheBytes: number }, deps: PolicyBundlesDeps) {
@@ -100,23 +101,20 @@ export class PolicyBundles {
     head: Snapshot,
     base: Snapshot | undefined,
     directories: readonly string[],
-    { allowsMissing = false, inTurn = (build) => build() }: BundleRequest,
+    { allowsMissing = false, turn = AT_ONCE }: BundleRequest,
   ): Promise<EncodedBundle> {
     const missing = allowsMissing ? directories.filter((directory) => !head.directories.has(directory)) : [];
     // With nothing to name, the bytes are the same for all callers.
     const key = [head.hash, base?.hash ?? '', missing.length > 0 ? 'missing' : '', ...directories].join('\0');
-    const known = this.#ready.get(key) ?? this.#building.get(key);
-    if (known !== undefined) return await known;
     const onGrown = (bundle: EncodedBundle): void => this.#ready.measure(key, bundle);
-    const building = inTurn(() => this.#build(head, base, { directories, missing }, onGrown));
-    this.#building.set(key, building);
-    try {
-      const bundle = await building;
+    const built = async (): Promise<EncodedBundle> => {
+      const known = this.#ready.get(key);
+      if (known !== undefined) return known;
+      const bundle = await this.#build(head, base, { directories, missing }, onGrown);
       this.#ready.set(key, bundle);
       return bundle;
-    } finally {
-      this.#building.delete(key);
-    }
+    };
+    return this.#ready.get(key) ?? (await this.#building.get(key, turn, built));
   }
 
   async #build(

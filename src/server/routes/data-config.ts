@@ -58,7 +58,7 @@ export function dataConfigRoute(
       if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
       const { permittedTopics: permitted } = caller;
       const known = texts.known(extended, permitted, query);
-      const text = known ?? (await app.inTurn(request, () => texts.get(extended, permitted, query)));
+      const text = known ?? (await app.turnOf(request).run(async () => texts.get(extended, permitted, query)));
       return reply.type('application/json').send(text);
     },
   );

@@ -7,6 +7,7 @@ import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, LogRecord, ShowsTopics, UpdateLog } from '../log/update-log.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
+import { PageTexts } from './page-texts.js';
 import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
 
 export interface DataUpdatesDeps {
@@ -49,6 +50,7 @@ export function dataUpdatesRoutes(
   options: { updatesRetained: boolean; isShared: boolean },
   { updateLog }: DataUpdatesDeps,
 ): void {
+  const texts = new PageTexts(updateLog);
   addRoute(
     app,
     {
@@ -57,12 +59,11 @@ export function dataUpdatesRoutes(
       access: 'token',
       limited: 'own',
       tag: 'Data',
-      scans: true,
       summary: 'Updates after a position in the log',
       query: updatesQuery,
       responses: { 200: { description: 'A page of them, in order', schema: shownPage } },
     },
-    async ({ query, caller, reply }) => {
+    async ({ query, caller, request, reply }) => {
       if (!options.updatesRetained) {
         throw new SyncError(
           'not_enabled',
@@ -76,9 +77,14 @@ export function dataUpdatesRoutes(
       const newest = (): number =>
         topics === undefined ? Number.MAX_SAFE_INTEGER : largest(Object.values(updateLog.heads(topics)));
       if (options.isShared && query.epoch === updateLog.epoch) await seen(updateLog, query.after);
-      const page = await pageOf(updateLog, query, { shows, newest });
-      const heads = updateLog.heads(topics ?? []);
-      return reply.type('application/json').send(updatesPageText({ ...page, heads }));
+      const print = async (): Promise<string> => {
+        const page = await pageOf(updateLog, query, { shows, newest });
+        return updatesPageText({ ...page, heads: updateLog.heads(topics ?? []) });
+      };
+      const listed = [...(permittedTopics ?? [])].sort();
+      const key = JSON.stringify([query, [...(query.topics ?? [])], permittedTopics && listed]);
+      const text = await texts.get(key, app.turnOf(request), print);
+      return reply.type('application/json').send(text);
     },
   );
 }

@@ -51,7 +51,7 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
         directories: [query.path ?? []].flat(),
         baseHash,
         allowsMissing: isOurs,
-        inTurn: (build) => app.inTurn(request, build),
+        turn: app.turnOf(request),
       });
       reply.header('vary', `accept-encoding, ${PROTOCOL_HEADER}`).header('cache-control', 'no-cache');
       const traceparent = deps.parentFor?.(bundle, baseHash);
