@@ -4,7 +4,7 @@
 //   node scripts/release-notes.mjs --unreleased    what is not released yet
 //
 // `--root <folder>` reads another repository. Links are absolute where SITE_SOURCE, or GitHub's variables, say where files are.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Fatal, main } from './lib/run.mjs';
@@ -53,6 +53,15 @@ function sourceOf(env, tag) {
   return server && repository ? `${server}/${repository}/blob/${tag}` : undefined;
 }
 
+/** A release can download OPA: each of its official assets has a sum. */
+function requireSums(root) {
+  const file = 'src/client/engine/opa-version.ts';
+  if (!existsSync(join(root, file))) return; // another repository
+  const missing = /^ {2}'?(opa_[\w.]+)'?: '',$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1];
+  if (missing === undefined) return;
+  throw new Fatal(`${file} has no checksum of ${missing}: "npm run engine:update -- <version>" gets those of a release of OPA.`);
+}
+
 await main(() => {
   const { values, positionals } = parseArgs({
     options: { unreleased: { type: 'boolean' }, root: { type: 'string' } },
@@ -74,6 +83,7 @@ await main(() => {
   }
   const text = unwrapped(part).join('\n').trim();
   if (text === '') throw new Fatal(`The part "${name}" of CHANGELOG.md is empty: say what changes for users.`);
+  if (!values.unreleased) requireSums(root);
   console.log(absoluteLinks(text, sourceOf(process.env, values.unreleased ? 'main' : `v${version}`)));
   return 0;
 });

@@ -1,14 +1,12 @@
 /** Where the pinned OPA is named in the source. */
 const VERSION_LINE = /^(export const OPA_VERSION = ')[^']*(';)$/m;
-const SUM_LINE = /^( {2}'?([\w.]+)'?: ')[0-9a-f]{64}(',)$/gm;
+const SUM_LINE = /^( {2}'?([\w.]+)'?: ')(?:[0-9a-f]{64})?(',)$/gm;
 
-/** The source of opa-version.ts with another version, and with the sums that are known for it; others stay as they are. */
+/** The source of opa-version.ts with another version, and with its sums; one that is not known is empty, and its asset is not downloaded. */
 export function withPinnedOpa(source, version, sums) {
   return source
     .replace(VERSION_LINE, `$1${version}$2`)
-    .replace(SUM_LINE, (line, before, asset, after) =>
-      sums[asset] === undefined ? line : `${before}${sums[asset]}${after}`,
-    );
+    .replace(SUM_LINE, (_line, before, asset, after) => `${before}${sums[asset] ?? ''}${after}`);
 }
 
 /** The assets whose sums the source has. */

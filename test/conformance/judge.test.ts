@@ -18,7 +18,7 @@ function expected(one: ConformanceCase): Outcome {
 }
 
 describe("the judge of OPA's cases", () => {
-  it('has the whole suite of OPA 1.21.0', () => {
+  it('has the whole suite of OPA 1.21.4', () => {
     assert.equal(cases.length, 2343);
     assert(withResult.length > 2000 && withError.length > 200);
   });

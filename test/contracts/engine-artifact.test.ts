@@ -100,17 +100,26 @@ describe('the artifact of the embedded engine', () => {
 });
 
 describe('an update of OPA', () => {
-  it('changes the pinned version and the sums that are known, and nothing else', async () => {
+  it('changes the pinned version and its sums, of which those that are not known are empty, and nothing else', async () => {
     const { pinnedAssets, withPinnedOpa } = await script<EnginePin>('engine-pin.mjs');
     const source = await readFile(join(repoRoot(), 'src', 'client', 'engine', 'opa-version.ts'), 'utf8');
     assert.deepEqual(pinnedAssets(source), Object.keys(OPA_SHA256));
     const sums = { opa_darwin_amd64: 'a'.repeat(64), 'opa_windows_amd64.exe': 'b'.repeat(64) };
     const changed = withPinnedOpa(source, '9.8.7', sums).split('\n');
-    const lines = source.split('\n').flatMap((line, at) => (line === changed[at] ? [] : [changed[at]?.trim()]));
-    assert.deepEqual(lines, [
-      "export const OPA_VERSION = '9.8.7';",
-      `opa_darwin_amd64: '${sums.opa_darwin_amd64}',`,
-      `'opa_windows_amd64.exe': '${sums['opa_windows_amd64.exe']}',`,
-    ]);
+    const before = source.split('\n');
+    const isPin = (line: string): boolean => /^(?:export const OPA_VERSION = | {2}'?opa_)/.test(line);
+    assert.deepEqual(
+      changed.filter((line) => !isPin(line)),
+      before.filter((line) => !isPin(line)),
+    );
+    assert.deepEqual(
+      changed.filter(isPin).map((line) => line.trim()),
+      [
+        "export const OPA_VERSION = '9.8.7';",
+        `opa_darwin_amd64: '${sums.opa_darwin_amd64}',`,
+        ...['opa_darwin_arm64', 'opa_linux_amd64_static', 'opa_linux_arm64_static'].map((asset) => `${asset}: '',`),
+        `'opa_windows_amd64.exe': '${sums['opa_windows_amd64.exe']}',`,
+      ],
+    );
   });
 });

