@@ -59,7 +59,9 @@ function requireSums(root) {
   if (!existsSync(join(root, file))) return; // another repository
   const missing = /^ {2}'?(opa_[\w.]+)'?: '',$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1];
   if (missing === undefined) return;
-  throw new Fatal(`${file} has no checksum of ${missing}: "npm run engine:update -- <version>" gets those of a release of OPA.`);
+  throw new Fatal(
+    `${file} has no checksum of ${missing}: "npm run engine:update -- <version>" gets those of a release of OPA.`,
+  );
 }
 
 await main(() => {

@@ -70,7 +70,8 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     ...{ '#replaced': 'server', '#seen': 'server', '#notified': 'server', '#topics': 'program' },
   },
   'src/client/reconcile/engine-copy.ts': {
-    ...{ withheld: 'server', roots: 'held', '#packages': 'held', '#doubtful': 'held', '#left': 'held' },
+    ...{ withheld: 'server', roots: 'held', '#packages': 'held', '#undecided': 'held', '#doubtful': 'held' },
+    '#left': 'held',
   },
   'src/client/reconcile/entry-fetcher.ts': { '#seen': 'server' },
   'src/client/reconcile/entry-writer.ts': {
@@ -94,7 +95,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   },
   'src/client/server-api.ts': { '#secrets': 'program' },
   'src/client/status/data-events.ts': { '#subscribers': 'program' },
-  'src/client/status/data-readiness.ts': { '#named': 'server', '#open': 'server' },
+  'src/client/status/data-readiness.ts': { '#named': 'server', '#open': 'server', '#missing': 'server' },
   'src/client/status/failures.ts': { '#byId': 'server' },
   'src/client/status/policy-state.ts': { '#missing': 'program' },
   'src/client/status/recent-transactions.ts': {
@@ -237,7 +238,6 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     ...{ '#byKey': 'underWay', '#keyOf': 'underWay', '#twins': 'underWay', '#watchers': 'program' },
   },
   'src/server/sessions/state-files.ts': { '#failing': 'program' },
-  'src/server/sessions/view-times.ts': { '#by': 'neighbours' },
   'src/server/sessions/waiters.ts': { '#known': 'call', '#taken': 'call' },
   'src/server/source/archive.ts': { '#kinds': 'call' },
   'src/server/source/git-objects.ts': { 'createGitObjects.recalled': 'held' },

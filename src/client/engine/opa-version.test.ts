@@ -42,5 +42,9 @@ test('each platform with an asset has a line for its checksum: all are whole SHA
     assert.ok(assets.includes(asset), asset);
     assert.match(sha256, /^(?:[0-9a-f]{64})?$/);
   }
-  assert.equal(new Set(Object.values(OPA_SHA256).map(({ length }) => length)).size, 1, 'some are known and some are not');
+  assert.equal(
+    new Set(Object.values(OPA_SHA256).map(({ length }) => length)).size,
+    1,
+    'some are known and some are not',
+  );
 });

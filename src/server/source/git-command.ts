@@ -349,13 +349,16 @@ function exitFailure(name: string, exit: number | string, stderr: string): SyncE
 }
 
 /** What git adds to the failure of every transport, behind what the transport said. */
-const BOILERPLATE =
-  /^(?:fatal: Could not read from remote repository\.|Please make sure you have the correct access rights|and the repository exists\.)$/;
+const BOILERPLATE: ReadonlySet<string> = new Set([
+  'fatal: Could not read from remote repository.',
+  'Please make sure you have the correct access rights',
+  'and the repository exists.',
+]);
 
 /** Returns standard error as one line, for a message: without what git says of every failure, unless it said nothing else. */
 export function gitSaid(stderr: string): string {
   const lines = stderr.split('\n').flatMap((line) => line.trim() || []);
-  const telling = lines.filter((line) => !BOILERPLATE.test(line));
+  const telling = lines.filter((line) => !BOILERPLATE.has(line));
   return (telling.length === 0 ? lines.slice(0, 1) : telling).join('; ').replace(/\.$/, '');
 }
 

@@ -59,9 +59,7 @@ function Page({ app }: { readonly app: App }) {
 /** Another page begins at its top, and its title is what those hear first who listen, unless they were quicker and are in it already. */
 function showTop(): void {
   scrollTo(0, 0);
-  const main = document.getElementById('main');
-  if (main === document.activeElement || !main?.contains(document.activeElement))
-    main?.querySelector('h1')?.focus({ preventScroll: true });
+  document.querySelector<HTMLElement>('#main:not(:has(:focus)) h1')?.focus({ preventScroll: true });
 }
 
 function UnknownPage({ href }: { readonly href: string }) {
