@@ -43,7 +43,10 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     '#parts': 'server',
   },
   'src/client/engine/inline-opa.ts': { '#active': 'held' },
-  'src/client/engine/module-graph.ts': { '#reads': 'call', '#packages': 'call', NONE: 'program' },
+  'src/client/engine/module-graph.ts': {
+    ...{ '#links': 'call', '#groups': 'call', '#packages': 'call', to: 'call' },
+    ...{ NONE: 'program', NO_MODULES: 'program' },
+  },
   'src/client/engine/module-swap.ts': { '#touched': 'call', '#closed': 'call', '#undone': 'call' },
   'src/client/engine/opa-authz.ts': { files: 'program' },
   'src/client/engine/opa-bundle-server.ts': { '#waiting': 'underWay' },

@@ -258,7 +258,7 @@ test('a commit that the review refuses is refused again from memory, not downloa
   const good = part.tracker.head();
   await server.put(await bundleOf({ 'm.rego': 'package a', 'users/data.json': '{"a":' }));
   for (let look = 0; look < 3; look++) await part.tracker.refresh();
-  assert.match(part.tracker.status().error ?? '', /users\/data\.json is not valid JSON/);
+  assert.match(part.tracker.status().error ?? '', /users\/data\.json:1 is not valid JSON/);
   assert.deepEqual([part.tracker.head(), server.answered(200)], [good, 2]);
   await server.put(await bundleOf({ 'm.rego': 'package a' }));
   await part.tracker.refresh();

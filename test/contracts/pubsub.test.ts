@@ -387,8 +387,8 @@ test('whoever has a session is told why its connection ended', async () => {
   leaving.ws.close(1000);
   await ended('it closed the connection');
   await using wrong = await RawPeer.connect(server.url);
-  wrong.ws.close(4001);
-  await ended('it closed the connection with code 4001');
+  wrong.ws.close(4009);
+  await ended('it closed the connection with code 4009');
   await using killed = await RawPeer.connect(server.url);
   killed.ws.terminate();
   await ended('its connection broke: its program was killed, or the network failed');

@@ -103,8 +103,9 @@ describe('server, publisher, client and engine', () => {
     assert.equal((await postJson(`${server.url}/policy/refresh`, {}, bearer(sourceToken))).status, 200);
     await client.answers('/app/allow', { user: 'eve' }, true);
 
-    const told = await stranger.tells('the stranger is refused', (json) =>
-      /401/.test(String(field(json, 'server', 'error'))),
+    const told = await stranger.tells(
+      'the stranger is refused',
+      (json) => field(json, 'server', 'code') === 'token_refused',
     );
     assert.equal(told.status, 503);
     assert.equal(await stranger.data('/base'), undefined);
@@ -144,7 +145,7 @@ describe('server, publisher, client and engine', () => {
 
   it('when the token of a client ends, the engine keeps what it has', async () => {
     await shortLived.tells('the server ends it', (json) => field(json, 'server', 'connected') === false);
-    await shortLived.tells('and refuses it', (json) => /401/.test(String(field(json, 'server', 'error'))));
+    await shortLived.tells('and refuses it', (json) => field(json, 'server', 'code') === 'token_refused');
     assert.deepEqual(await shortLived.data('/base'), { from: 'base' });
     const headers = { authorization: `Bearer ${shortToken}` };
     const expired = await request(`${server.url}/data/config`, { headers });

@@ -48,7 +48,7 @@ export class RecentUpdates {
     this.#updates.push(update);
     this.#topics += topicsIn(update);
     // Trims in batches, so that the array is not copied for each update.
-    if (this.#topics > MOST_TOPICS) this.#keep(this.#updates.length >> 1);
+    if (this.#topics > MOST_TOPICS) this.#keep(Math.max(1, this.#updates.length >> 1));
     if (this.#updates.length >= this.#limit * 1.5) this.#keep(this.#limit);
   }
 

@@ -365,7 +365,7 @@ export function gitSaid(stderr: string): string {
 /** What git says, without secrets: those that are known, and those of any address that a remote names. */
 function scrub(text: string, secrets: readonly string[]): string {
   const scrubbed = secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
-  return scrubbed.replace(/https?:\/\/[^\s'"]+[?@][^\s'"]*/g, redactUrl);
+  return scrubbed.replace(/https?:\/\/[^\s'"]+/g, (address) => (/[?@]/.test(address) ? redactUrl(address) : address));
 }
 
 /** Git says where a redirect led it, or for which place it lacks a user: that of another origin is returned. Pure. */

@@ -3,7 +3,7 @@ import { type Signal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { App } from '../app';
 import { PAGES } from '../pages/table';
-import { Empty } from '../parts/empty';
+import { Empty, focusTitle } from '../parts/empty';
 import { linkTo } from '../router';
 import { Banners } from './banners';
 import { Header } from './header';
@@ -59,7 +59,7 @@ function Page({ app }: { readonly app: App }) {
 /** Another page begins at its top, and its title is what those hear first who listen, unless they were quicker and are in it already. */
 function showTop(): void {
   scrollTo(0, 0);
-  document.querySelector<HTMLElement>('#main:not(:has(:focus)) h1')?.focus({ preventScroll: true });
+  if (document.querySelector('#main :focus') === null) focusTitle();
 }
 
 function UnknownPage({ href }: { readonly href: string }) {

@@ -40,8 +40,8 @@ export function Loading({ title, rows = 9 }: { readonly title: string; readonly 
   );
 }
 
-/** The focus that was on the title goes to the one that comes instead. */
-function focusTitle(): void {
+/** The title of the page gets the focus: of one that opens, or in place of the title that had it. */
+export function focusTitle(): void {
   document.querySelector<HTMLElement>('#main h1')?.focus({ preventScroll: true });
 }
 
