@@ -1,4 +1,5 @@
 import { constants } from 'node:buffer';
+import { constants as fs } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorText, firstIssue, SyncError } from '../../lib/errors.js';
 import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
@@ -29,6 +30,9 @@ import { readOpalBackup } from './opal-backup.js';
 /** Maximum length of the header line: hundreds of thousands of documents. */
 const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
 
+/** For reading, and without a wait for whoever writes into a pipe. */
+const OPEN_AT_ONCE = fs.O_RDONLY | (fs.O_NONBLOCK ?? 0);
+
 /**
  * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last byte; returns
  * undefined if there is no file. Documents are spooled; the caller disposes of them. Throws
@@ -38,13 +42,14 @@ const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
 export async function readBackup(path: string, spool: Spool, signal: AbortSignal): Promise<BackupContent | undefined> {
   let file: FileHandle;
   try {
-    file = await open(path, 'r');
+    file = await open(path, OPEN_AT_ONCE);
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
     throw invalid('it cannot be opened', cause);
   }
   const made: BackupDocument[] = [];
   try {
+    if (!(await file.stat()).isFile()) throw new Error('it is no file');
     const content = (await isOurs(file))
       ? await readOurs(new FileReader(file), spool, made, signal)
       : await readOpalBackup(await wholeText(file), spool, made, signal);
