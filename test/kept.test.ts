@@ -127,6 +127,9 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/embedded/serving.ts': { '#coming': 'program' },
   'src/http/address-limits.ts': { '#warnings': 'underWay' },
   'src/http/error-handler.ts': { '#patterns': 'program' },
+  'src/http/rare-lines.ts': {
+    '#said': by('says a thing once a minute, with how often it was unsaid, and remembers so many things'),
+  },
   'src/http/request-guards.ts': { 'createHostCheck.taken': 'program' },
   'src/lib/arrivals.ts': { '#open': 'underWay' },
   'src/lib/async.ts': { '#waiting': 'underWay', '#tasks': 'underWay' },

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { type PemFiles, TlsFiles } from '../lib/tls.js';
+import { RareLines } from './rare-lines.js';
 
 /** Longest handshake; Node's own limit would let a slow caller hold a connection for two minutes. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
@@ -38,8 +39,11 @@ export function keepListenerCurrent(app: FastifyInstance, files: TlsFiles, log: 
   const { server } = app;
   if (!(server instanceof TlsServer)) throw new Error('the app was not made with TLS');
   const stop = files.watch({ log, onChange: () => server.setSecureContext(contextOptions(files)) });
-  server.on('tlsClientError', (error, socket) => {
-    log.info({ address: socket.remoteAddress, error: errorText(error) }, 'TLS connection refused');
+  const lines = new RareLines();
+  server.on('tlsClientError', (error, { remoteAddress: address }) => {
+    const more = lines.next(`${address} ${'code' in error ? String(error.code) : error.name}`);
+    if (more === undefined) return;
+    log.info({ address, error: errorText(error), ...(more > 0 && { more }) }, 'TLS connection refused');
   });
   app.addHook('onClose', async () => stop());
 }
