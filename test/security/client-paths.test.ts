@@ -140,3 +140,25 @@ test('patches that each double what the one before has made, or add to it, end w
     assert(node !== undefined && nodeText(node).length < 80 * MIB);
   }
 });
+
+test('a test of a deep value, or of one that is deep around something long, is made in one pass', async () => {
+  for (const [inside, other] of [
+    ['1', '2'],
+    [JSON.stringify('x'.repeat(MIB)), '2'],
+    ['1', '1.0'],
+  ]) {
+    for (const [begin, end] of [
+      ['[', ']'],
+      ['{"a":', '}'],
+    ] as const) {
+      const deep = (text = ''): string => begin.repeat(9_000) + text + end.repeat(9_000);
+      const document = leafOf(deep(inside));
+      const patch = parsePatch(`[{"op":"test","path":"","value":${deep(other)}}]`);
+      const isSame = other === '1.0';
+      await bounded(() => {
+        if (isSame) applyPatch(document, patch);
+        else assert.throws(() => applyPatch(document, patch), PatchRefused);
+      });
+    }
+  }
+});
