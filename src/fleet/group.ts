@@ -1,4 +1,5 @@
 import type { FleetRow } from '../wire/fleet.js';
+import { own } from './names-of-others.js';
 import { compareNames, needsLook, policyStateOf, STANDINGS, standingOf } from './rank.js';
 
 /** Groups of the fleet's clients: by a label, state, health, engine or instance. */
@@ -79,20 +80,20 @@ function worstOf(rows: readonly FleetRow[]): number {
 }
 
 function groupOf(value: string, rows: readonly FleetRow[]): Group {
-  const counts: Record<string, number> = {};
+  const counts = new Map<string, number>();
   let needing = 0;
   for (const row of rows) {
     const state = policyStateOf(row);
-    counts[state] = (counts[state] ?? 0) + 1;
+    counts.set(state, (counts.get(state) ?? 0) + 1);
     if (needsLook(row)) needing += 1;
   }
-  return { value, rows, counts, needing };
+  return { value, rows, counts: Object.fromEntries(counts), needing };
 }
 
 function groupValue(row: FleetRow, { kind, name }: Grouping, instanceName: (id: string) => string): string {
   switch (kind) {
     case 'label':
-      return row.labels[name] ?? '';
+      return own(row.labels, name) ?? '';
     case 'state':
       return policyStateOf(row);
     case 'health':

@@ -1,4 +1,5 @@
 import type { FleetRow } from '../wire/fleet.js';
+import { own } from './names-of-others.js';
 
 /** The order of a fleet's clients: who needs a look stands first. */
 
@@ -164,7 +165,7 @@ function textKey(key: SortKey, options: SortOptions): ((row: FleetRow) => string
     case 'labels':
       return (row) =>
         labels
-          .map((label) => row.labels[label] ?? '')
+          .map((label) => own(row.labels, label) ?? '')
           .join('\n')
           .trimEnd();
     case 'engine':

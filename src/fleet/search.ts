@@ -1,4 +1,5 @@
 import type { DataStanding, FleetRow, HealthStanding, PolicyStanding } from '../wire/fleet.js';
+import { own } from './names-of-others.js';
 import { needsLook, policyStateOf } from './rank.js';
 
 /**
@@ -164,7 +165,7 @@ function testOf(word: Word, options: SearchOptions): Read {
     };
   };
   if (key !== null && options.labels.has(key) && !isField(key)) {
-    return { test: begins((row) => row.labels[key] ?? '') };
+    return { test: begins((row) => own(row.labels, key) ?? '') };
   }
   switch (key) {
     case null:

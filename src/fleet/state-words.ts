@@ -1,4 +1,5 @@
 import type { DataStanding, HealthStanding, PolicyStanding } from '../wire/fleet.js';
+import { own } from './names-of-others.js';
 
 /** How much a state asks for a look: `bad` and `warn` have colour and weight, the rest is quiet. */
 export type Tone = 'good' | 'moving' | 'quiet' | 'warn' | 'bad';
@@ -41,7 +42,5 @@ export const HEALTH_WORDS: Readonly<Record<HealthStanding, StateWord>> = {
 
 /** The word of a state, and for one that a newer server knows the state itself. */
 export function stateWord(words: Readonly<Record<string, StateWord>>, state: string): StateWord {
-  return (
-    (Object.hasOwn(words, state) ? words[state] : undefined) ?? { word: state.replaceAll('_', ' '), tone: 'quiet' }
-  );
+  return own(words, state) ?? { word: state.replaceAll('_', ' '), tone: 'quiet' };
 }

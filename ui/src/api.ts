@@ -1,3 +1,4 @@
+import { withoutTurns } from '../../src/fleet/names-of-others.js';
 import type { Query } from './router.js';
 
 /** A request that failed, in words for people. */
@@ -63,7 +64,7 @@ export function createApi(fetch: Fetch, onSignedOut: () => void): Api {
   return {
     async get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
       const response = await send(withQuery(path, query), { headers: HEADERS, ...(signal && { signal }) });
-      return (await response.json()) as T;
+      return read(await response.text()) as T;
     },
     async getText(path: string, query: Query = {}, signal?: AbortSignal): Promise<string> {
       const response = await send(withQuery(path, query), { headers: HEADERS, ...(signal && { signal }) });
@@ -73,7 +74,7 @@ export function createApi(fetch: Fetch, onSignedOut: () => void): Api {
       const headers = { ...HEADERS, 'content-type': 'application/json' };
       const init = { method: 'POST' as const, headers, body: JSON.stringify(body), ...(signal && { signal }) };
       const response = await send(path, init, path === '/ui/session');
-      return (await response.json()) as T;
+      return read(await response.text()) as T;
     },
     async delete(path: string): Promise<void> {
       await send(path, { method: 'DELETE', headers: HEADERS });
@@ -90,10 +91,18 @@ function withQuery(path: string, query: Query): string {
   return `${path}?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`;
 }
 
+/** What the server says. Whatever peers are called in it turns no other text on the page. */
+function read(text: string): unknown {
+  return JSON.parse(withoutTurns(text));
+}
+
 async function errorOf(response: Response): Promise<ApiError> {
   const { status } = response;
   const code = response.headers.get('x-sync-error') ?? undefined;
-  const body: unknown = await response.json().catch(() => undefined);
+  const body: unknown = await response
+    .text()
+    .then(read)
+    .catch(() => undefined);
   const message = detailOf(body) ?? `The server answers ${status}.`;
   return new ApiError(message, { status, code, remedy: remedyFor(status, code) });
 }

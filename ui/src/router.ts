@@ -1,4 +1,5 @@
 import { type ReadonlySignal, signal } from '@preact/signals';
+import { segmentOf } from '../../src/fleet/names-of-others.js';
 
 /** The pages, by the first part of the address: `#/clients/<id>` is `client`, `#/clients` does not exist. */
 export type PageName = 'fleet' | 'client' | 'changes' | 'change' | 'data' | 'policy' | 'instances' | 'sign-in';
@@ -36,9 +37,12 @@ const WITH_ID: ReadonlyMap<string, PageName> = new Map([
 ]);
 const FOLDER: Partial<Record<PageName, string>> = { client: 'clients', change: 'changes' };
 
+/** Characters that turn the direction of a text, as a browser has them in an address. */
+const TURNS = /%E2%(?:80%A[A-E]|81%A[6-9])/gi;
+
 /** Reads the hash of an address. An empty one is the fleet. */
 export function routeOf(hash: string): Route {
-  const href = hash.replace(/^#/, '') || '/fleet';
+  const href = hash.replace(/^#/, '').replace(TURNS, '') || '/fleet';
   const [path = '', search = ''] = split(href, '?');
   const [, first = '', rest] = /^\/([^/]*)(?:\/(.*))?$/.exec(path) ?? [];
   const query = new URLSearchParams(search);
@@ -48,7 +52,7 @@ export function routeOf(hash: string): Route {
 
 /** The address of a page, for `href`: `#/clients/a%2Fb`, `#/fleet?q=app:billing+state:refused`. */
 export function linkTo(page: PageName, { id, query = {} }: { id?: string | undefined; query?: Query } = {}): string {
-  const path = id === undefined ? page : `${FOLDER[page] ?? page}/${encodeURIComponent(id)}`;
+  const path = id === undefined ? page : `${FOLDER[page] ?? page}/${segmentOf(id)}`;
   return `#/${path}${searchOf(query)}`;
 }
 

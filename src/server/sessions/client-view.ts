@@ -178,13 +178,19 @@ const ALL_DIGITS = 64;
 
 /** Ids that an address cannot end with: `/clients/..` is another place. */
 const NO_SEGMENTS: ReadonlySet<string> = new Set(['', '.', '..']);
+/** Halves of characters, which no address has, and what turns the direction of the text around it. */
+const IN_NO_NAME = /[\p{Cs}\u202a-\u202e\u2066-\u2069]/gu;
 
 /** The name under which a client is listed: its id, unless that belongs to another subject, or no address has it, or the client is a twin. */
 export function nameOf(client: KnownClient, ownerOf: OwnerOf): string {
   const owner = ownerOf(client.clientId);
   const isOurs = owner === undefined || owner === client.subject;
-  const isOwn = client.twin === undefined && isOurs && !NO_SEGMENTS.has(client.clientId);
+  const isOwn = client.twin === undefined && isOurs && isName(client.clientId);
   return isOwn ? client.clientId : derivedName(client);
+}
+
+function isName(clientId: string): boolean {
+  return !NO_SEGMENTS.has(clientId) && clientId.search(IN_NO_NAME) === -1;
 }
 
 /** Unique names of clients. Those with a session choose first, then those that used their id first. */
@@ -209,5 +215,5 @@ const DERIVED_DIGITS = 8;
 
 /** The name of a client whose id belongs to another one: the id and a hash of its key. */
 export function derivedName({ clientId, key }: { clientId: string; key: string }, digits = DERIVED_DIGITS): string {
-  return `${clientId}~${createHash('sha256').update(key).digest('hex').slice(0, digits)}`;
+  return `${clientId.replace(IN_NO_NAME, '\ufffd')}~${createHash('sha256').update(key).digest('hex').slice(0, digits)}`;
 }

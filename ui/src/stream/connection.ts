@@ -1,4 +1,5 @@
 import { type ReadonlySignal, signal } from '@preact/signals';
+import { withoutTurns } from '../../../src/fleet/names-of-others.js';
 import type { FleetDelta, FleetEnd, FleetSnapshot } from '../../../src/wire/fleet.js';
 
 /** How the stream stands. Times are of the clock of this machine, in milliseconds. */
@@ -211,7 +212,7 @@ export function createConnection(parts: ConnectionParts): Connection {
 function read<T>(event: Event, members: readonly (keyof T & string)[]): T | undefined {
   if (!('data' in event) || typeof event.data !== 'string') return undefined;
   try {
-    const value: unknown = JSON.parse(event.data);
+    const value: unknown = JSON.parse(withoutTurns(event.data));
     if (typeof value !== 'object' || value === null) return undefined;
     return members.every((member) => member in value) ? (value as T) : undefined;
   } catch {

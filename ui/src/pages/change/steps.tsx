@@ -1,3 +1,4 @@
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { clock, integer, measured, moment } from '../../../../src/fleet/words.js';
 import type { TraceAnswer, TraceStage } from '../../../../src/wire/trace.js';
 
@@ -76,7 +77,7 @@ export function firstOfEach(stages: readonly TraceStage[]): TraceStage[] {
 }
 
 export function stageWord(stage: string): string {
-  return WORDS[stage] ?? stage;
+  return own(WORDS, stage) ?? stage;
 }
 
 function after(ms: number): string {

@@ -1,4 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals';
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { fieldWord } from '../../../../src/fleet/search.js';
 import { commit, count, integer } from '../../../../src/fleet/words.js';
 import type { ClientAnswer } from '../../../../src/wire/client-details.js';
@@ -20,7 +21,7 @@ export function ClientError({ app, row, answer }: ClientErrorProps) {
   if (error === null || error.kind === 'away') return null;
   return (
     <ErrorBlock place={error.place} message={error.text}>
-      {MEANWHILE[error.kind] ?? 'The client tries again by itself.'}
+      {own(MEANWHILE, error.kind) ?? 'The client tries again by itself.'}
     </ErrorBlock>
   );
 }

@@ -1,4 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals';
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { commit, count, DASH, duration, integer } from '../../../../src/fleet/words.js';
 import type { ClientAnswer, ClientTransaction } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
@@ -171,7 +172,7 @@ export function Transactions({ answer, now }: TableProps & { readonly now: Reado
   return (
     <Section title="Recent transactions" note={details === null ? undefined : 'newest first'}>
       {details === null ? (
-        <p class="muted none">{MISSING[missing ?? ''] ?? 'The client says nothing of them.'}</p>
+        <p class="muted none">{own(MISSING, missing ?? '') ?? 'The client says nothing of them.'}</p>
       ) : details.transactions.length === 0 ? (
         <p class="muted none">None since it started.</p>
       ) : (
@@ -202,7 +203,7 @@ function TransactionRow({
   readonly now: ReadonlySignal<number>;
 }) {
   const { kind, id, seq, outcome, at, took_ms: took, error } = transaction;
-  const { icon, tone } = OUTCOMES[outcome] ?? { icon: 'none', tone: 'muted' };
+  const { icon, tone } = own(OUTCOMES, outcome) ?? { icon: 'none', tone: 'muted' };
   return (
     <tr>
       <td>

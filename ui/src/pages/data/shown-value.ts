@@ -1,3 +1,4 @@
+import { withoutTurns } from '../../../../src/fleet/names-of-others.js';
 /** What of `GET /data/log` is read here. */
 export interface LogAnswer {
   readonly updates: readonly {
@@ -20,7 +21,7 @@ export function shownValue(
     ({ dst_path, data }) => data !== undefined && plainPath(dst_path) === plainPath(path),
   );
   if (entry === undefined) return { kind: 'gone' };
-  const text = JSON.stringify(entry.data, undefined, 2);
+  const text = withoutTurns(JSON.stringify(entry.data, undefined, 2));
   return { kind: 'shown', text: text.slice(0, MOST), isCut: text.length > MOST };
 }
 

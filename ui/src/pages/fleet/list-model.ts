@@ -1,5 +1,6 @@
 import { computed, effect, type ReadonlySignal, signal, untracked } from '@preact/signals';
 import { type Group, type Grouping, groupRows, labelNames, parseGrouping } from '../../../../src/fleet/group.js';
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { needsLook, parseSort, type Sort, sortRows } from '../../../../src/fleet/rank.js';
 import { labelWord, parseSearch, swapWord } from '../../../../src/fleet/search.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
@@ -151,7 +152,10 @@ export function createListModel({ store, router }: Pick<App, 'store' | 'router'>
 }
 
 function exampleOf(rows: readonly FleetRow[], label: string | undefined): string {
-  const value = label === undefined ? undefined : rows.find(({ labels }) => labels[label])?.labels[label];
+  const value =
+    label === undefined
+      ? undefined
+      : rows.map(({ labels }) => own(labels, label)).find((text) => text !== undefined && text !== '');
   const word = label === undefined || value === undefined ? '' : `${labelWord(label, value)} `;
   return `${word}state:refused behind:>1`;
 }

@@ -1,3 +1,4 @@
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { policyStateOf } from '../../../../src/fleet/rank.js';
 import { behind, commit, DASH, integer, NBSP } from '../../../../src/fleet/words.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
@@ -40,7 +41,8 @@ export function dataText({ data }: FleetRow): Distance {
 
 /** The values of the labels that have a place, as in the head of their column. */
 export function labelsText({ labels }: FleetRow, names: readonly string[]): string {
-  return names.some((name) => name in labels) ? names.map((name) => labels[name] ?? DASH).join(', ') : DASH;
+  const values = names.map((name) => own(labels, name) ?? DASH);
+  return values.every((value) => value === DASH) ? DASH : values.join(', ');
 }
 
 /** `refunds.rego:41`: the folder is in the title. */

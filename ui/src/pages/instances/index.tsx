@@ -1,6 +1,7 @@
 import './instances.css';
 import { useMemo } from 'preact/hooks';
 import { type LastHour, lastHour } from '../../../../src/fleet/last-hour.js';
+import { own } from '../../../../src/fleet/names-of-others.js';
 import { count, integer, size } from '../../../../src/fleet/words.js';
 import type { InstancesAnswer } from '../../../../src/wire/fleet-views.js';
 import type { PageProps } from '../../app';
@@ -92,7 +93,7 @@ function Three({ answer: { log, durability }, hour }: ThreeProps) {
       <div>
         <dt>Durability</dt>
         <dd class={durability.kind === 'weak' ? 'figure amber' : 'figure'}>
-          {DURABILITY[durability.kind] ?? durability.kind.replaceAll('_', ' ')}
+          {own(DURABILITY, durability.kind) ?? durability.kind.replaceAll('_', ' ')}
         </dd>
         <dd class="muted">{durability.text}</dd>
       </div>
