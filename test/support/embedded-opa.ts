@@ -10,10 +10,16 @@ const TIME_LIMIT_MS = 60_000;
 /** An embedded OPA with its threads, without a client around it. */
 export async function startEmbeddedOpa({
   evaluatorMs = TIME_LIMIT_MS,
+  goBytes,
+  onGo,
   ...options
-}: Partial<EmbeddedOpaOptions> & { evaluatorMs?: number } = {}): Promise<
-  { readonly opa: EmbeddedOpa } & AsyncDisposable
-> {
+}: Partial<EmbeddedOpaOptions> & {
+  evaluatorMs?: number;
+  /** What a Go process may have. Default: any. */
+  goBytes?: number;
+  /** Hears of each Go process that was started. */
+  onGo?: (go: GoProcess) => void;
+} = {}): Promise<{ readonly opa: EmbeddedOpa } & AsyncDisposable> {
   const artifact = new EngineArtifact();
   const loadProgram = () => artifact.load();
   const opa = new EmbeddedOpa(
@@ -24,7 +30,11 @@ export async function startEmbeddedOpa({
       ...options,
     },
     {
-      startGo: () => GoProcess.start({}),
+      startGo: async () => {
+        const go = await GoProcess.start({ memoryLimitBytes: goBytes });
+        onGo?.(go);
+        return go;
+      },
       startEvaluator: (content) =>
         startEvaluator(
           { thread: 'worker', memoryLimitBytes: MEMORY_LIMIT_BYTES, timeLimitMs: evaluatorMs, loadProgram },

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { startTimer } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import {
   type CompiledSet,
@@ -21,11 +22,30 @@ import type { FromGoChild, GoCallName, GoSetup, ToGoWorker } from './go-messages
 export interface GoProcessOptions {
   /** Missing: policies that call `http.send` are refused. */
   readonly host?: GoHost | undefined;
-  /** The process ends when its Go memory is larger than this after a call. */
+  /** The process ends when its Go memory is larger than this after a call, and at once when a call needs a quarter more. */
   readonly memoryLimitBytes?: number | undefined;
+  /** The process ends if it is not ready by then: frozen, it would say nothing for ever. */
+  readonly startMs?: number | undefined;
   /** Environment of the process. Go itself sees none of it. Default: empty. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
+
+/** Longest start: V8 compiles the program, on a machine that may be busy. */
+const START_MS = 120_000;
+
+/** Bytes of a page of WebAssembly, which has at most 4 GiB. */
+const PAGE_BYTES = 65_536;
+const MOST_PAGES = 65_536;
+/** Below this the program does not start. */
+const LEAST_PAGES = 4096;
+
+/** Beyond this the process gets no more memory, whatever a decision does: it is looked at after calls only. */
+function mostPages(memoryLimitBytes: number): number {
+  return Math.min(MOST_PAGES, Math.max(LEAST_PAGES, Math.ceil((1.25 * memoryLimitBytes) / PAGE_BYTES)));
+}
+
+/** What Go says where it gets no more memory, with the stacks of all that ran. */
+const OUT_OF_MEMORY = /out of memory|cannot allocate memory/;
 
 interface Waiting {
   resolve(value: unknown): void;
@@ -62,7 +82,7 @@ export class GoProcess implements GoEngine {
     const setup: GoSetup = { memoryLimitBytes, hasHost: host !== undefined };
     this.#child = fork(fileURLToPath(new URL('./go-child.js', import.meta.url)), [JSON.stringify(setup)], {
       serialization: 'advanced',
-      execArgv: [],
+      execArgv: memoryLimitBytes === undefined ? [] : [`--wasm-max-mem-pages=${mostPages(memoryLimitBytes)}`],
       env,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
@@ -77,9 +97,19 @@ export class GoProcess implements GoEngine {
    */
   static start(options: GoProcessOptions): Promise<GoProcess> {
     const started = new GoProcess(options);
+    const { startMs = START_MS } = options;
     return new Promise((resolve, reject) => {
-      void started.ended.then((reason) => reject(started.#unusable ?? new WorkerFailure('ended', reason)));
-      started.#listen(() => resolve(started));
+      const stopTimer = startTimer(startMs, () => {
+        void started.kill(`the process of OPA's Go code was not ready within ${startMs} ms`);
+      });
+      void started.ended.then((reason) => {
+        stopTimer();
+        reject(started.#unusable ?? new WorkerFailure('ended', reason));
+      });
+      started.#listen(() => {
+        stopTimer();
+        resolve(started);
+      });
     });
   }
 
@@ -208,7 +238,7 @@ export class GoProcess implements GoEngine {
         void this.kill(message.message);
         break;
       case 'ended':
-        void this.kill(message.reason);
+        void this.kill(OUT_OF_MEMORY.test(message.reason) ? this.#tooLarge('needs more') : message.reason);
         break;
     }
   }
@@ -220,11 +250,13 @@ export class GoProcess implements GoEngine {
     this.#memoryBytes = memoryBytes;
     if (waiting !== undefined) settle(waiting);
     if (memoryBytes > this.#memoryLimitBytes) {
-      const mebibytes = (bytes: number) => Math.round(bytes / 2 ** 20);
-      void this.kill(
-        `memory: OPA's Go code has ${mebibytes(memoryBytes)} MiB, and may have ${mebibytes(this.#memoryLimitBytes)}; raise SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT`,
-      );
+      void this.kill(this.#tooLarge(`has ${mebibytes(memoryBytes)} MiB`));
     }
+  }
+
+  #tooLarge(what: string): string {
+    const limit = mebibytes(this.#memoryLimitBytes);
+    return `memory: OPA's Go code ${what}, and may have ${limit} MiB; raise SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT`;
   }
 
   async #fetch(id: number, request: Parameters<GoHost['fetch']>[0]): Promise<void> {
@@ -249,4 +281,8 @@ export class GoProcess implements GoEngine {
     for (const fetching of this.#fetching.values()) fetching.abort();
     this.#end(reason);
   }
+}
+
+function mebibytes(bytes: number): number {
+  return Math.round(bytes / 2 ** 20);
 }

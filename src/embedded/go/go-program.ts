@@ -41,6 +41,8 @@ interface GoWorld {
 
 /** What Go printed last is the reason of its end; it is cut to this many characters. */
 const KEPT_OUTPUT = 4000;
+/** What Go's runtime says of its end begins with the reason; what follows are the stacks of all that ran. */
+const KEPT_FATAL = 300;
 
 /**
  * Starts OPA's Go code. It sees a world of its own instead of the globals: no files, no network, no environment, no process.
@@ -51,6 +53,7 @@ export async function runProgram(
   options: { host?: GoHost | undefined; memoryLimitBytes?: number | undefined },
 ): Promise<RunningProgram> {
   let output = '';
+  let fatal = '';
   let end: (reason: string) => void = () => undefined;
   const ended = new Promise<string>((resolve) => {
     end = resolve;
@@ -58,6 +61,14 @@ export async function runProgram(
   const print = (...texts: unknown[]): void => {
     output = `${output}${texts.join(' ')}\n`.slice(-KEPT_OUTPUT);
   };
+  const decoder = new TextDecoder();
+  /** Where Go's runtime writes, which knows no other file. */
+  const fs = {
+    writeSync: (_fd: number, bytes: Uint8Array): void => {
+      if (fatal.length < KEPT_FATAL) fatal = (fatal + decoder.decode(bytes)).slice(0, KEPT_FATAL);
+    },
+  };
+  const last = (): string => (fatal === '' ? output : fatal).trim();
   function enter<T>(call: () => T): T {
     try {
       return call();
@@ -90,17 +101,17 @@ export async function runProgram(
     },
   };
   const timer = (run: () => void, ms: number) => setTimeout(() => wake(run), ms);
-  compileFunction(program.exec, ['globalThis', 'setTimeout', 'console'], { filename: 'wasm_exec.js' })(world, timer, {
-    ...{ log: print, warn: print, error: print },
-  });
+  compileFunction(program.exec, ['globalThis', 'setTimeout', 'console', 'fs'], { filename: 'wasm_exec.js' })(
+    ...[world, timer, { log: print, warn: print, error: print }, fs],
+  );
   if (world.Go === undefined) throw new WorkerFailure('ended', 'wasm_exec.js of the embedded engine defines no Go');
   const go = new world.Go();
   go.argv = ['opa'];
   go.env = goEnv(options.memoryLimitBytes);
-  go.exit = (code) => end(`OPA's Go code ended with code ${code}: ${output.trim()}`);
+  go.exit = (code) => end(`OPA's Go code ended with code ${code}: ${last()}`);
   const instance = await WebAssembly.instantiate(program.module, go.importObject);
   go.run(instance).then(
-    () => end(`OPA's Go code ended: ${output.trim()}`),
+    () => end(`OPA's Go code ended: ${last()}`),
     (cause) => end(`OPA's Go code crashed: ${String(cause)}`),
   );
   const calls = await new Promise<GoCalls>((resolve, reject) => {

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import type { EmbeddedOpa } from '../../src/embedded/embedded-opa.js';
+import { GoProcess } from '../../src/embedded/go/go-process.js';
+import { GoRefusal, WorkerFailure } from '../../src/embedded/types.js';
+import { SyncError } from '../../src/lib/errors.js';
+import { startEmbeddedOpa } from '../support/embedded-opa.js';
+import { until } from '../support/until.js';
+
+/**
+ * What a policy author can do to the processes of an embedded engine by what is decided, and what becomes of those that are killed, frozen or
+ * filled. Decisions that are compiled go on meanwhile.
+ */
+
+const MIB = 1024 * 1024;
+const LIMIT_MS = 1000;
+const OTHERS_MS = 2000;
+const MEMORY_BYTES = 256 * MIB;
+/** Beside its memory the process has the program itself, several times over while V8 compiles it. */
+const MOST_MIB = 1000;
+
+/** Rules that take too long or too much. */
+const RULES: Readonly<Record<string, string>> = {
+  replaced: 'count(replace(replace(data.long.text, "x", data.long.text), "x", data.long.text))',
+  list: 'count(numbers.range(1, 500000000))',
+  graph: 'count(graph.reachable_paths(data.graph, {"0"}))',
+};
+
+describe('an embedded engine with a hostile policy', () => {
+  let world: Awaited<ReturnType<typeof startEmbeddedOpa>>;
+  let opa: EmbeddedOpa;
+  const started: GoProcess[] = [];
+  before(async () => {
+    world = await startEmbeddedOpa({
+      ...{ decisionMs: LIMIT_MS, evaluatorMs: LIMIT_MS, idleMs: 60_000, goBytes: MEMORY_BYTES },
+      onGo: (go) => started.push(go),
+    });
+    opa = world.opa;
+    const bombs = Object.entries(RULES).map(([name, body]) => `bomb_${name} := ${body}\n`);
+    const rego = `package app\n\nimport rego.v1\n\nallow if data.users[input.user]\n\n${bombs.join('\n')}`;
+    await opa.activate({ hash: 'one', modules: [{ path: 'app.rego', rego, version: 1 }] }, [['app']], []);
+    const nodes = Array.from({ length: 22 }, (_, n) => n);
+    await opa.write([
+      { path: ['users'], text: '{"eve":true}' },
+      { path: ['long'], text: JSON.stringify({ text: 'x'.repeat(100_000) }) },
+      {
+        path: ['graph'],
+        text: JSON.stringify(Object.fromEntries(nodes.map((n) => [n, nodes.filter((m) => m > n).map(String)]))),
+      },
+    ]);
+    await allowed('go');
+    await until(async () => (await opa.decide({ path: 'app/allow', input: EVE })).by === 'compiled', {
+      withinMs: 60_000,
+      what: 'the decision of all others is compiled',
+    });
+  });
+  after(() => world?.[Symbol.asyncDispose]());
+
+  const EVE = '{"user":"eve"}';
+  async function allowed(by?: string): Promise<void> {
+    const answer = await opa.decide({ path: 'app/allow', input: EVE });
+    assert.equal(answer.text, 'true');
+    if (by !== undefined) assert.equal(answer.by, by);
+  }
+  /** The most memory that any process of Go's code has had, in MiB. */
+  async function peakMib(): Promise<number> {
+    const texts = await Promise.all(started.map(({ pid }) => readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')));
+    return Math.max(0, ...texts.map((text) => Number(/VmHWM:\s*(\d+)/.exec(text)?.[1] ?? 0) / 1024));
+  }
+
+  /** Asks for a bomb, and for what others decide until it has an outcome; tells the most memory meanwhile, in MiB. */
+  async function explode(names: readonly string[]): Promise<{ outcomes: unknown[]; peak: number }> {
+    let isOver = false;
+    let peak = 0;
+    const outcomes = Promise.all(
+      names.map((name) =>
+        opa.decide({ path: `app/bomb_${name}`, input: undefined }).then(
+          (answer) => answer.text ?? 'undefined',
+          (error: unknown) => error,
+        ),
+      ),
+    ).finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      const startedMs = performance.now();
+      await allowed('compiled');
+      assert(performance.now() - startedMs < OTHERS_MS, 'others wait');
+      peak = Math.max(peak, await peakMib());
+      await setTimeout(20);
+    }
+    return { outcomes: await outcomes, peak };
+  }
+
+  it('ends a decision that takes too much, before it has it, and others go on', async () => {
+    const { outcomes, peak } = await explode(['replaced']);
+    assert(outcomes[0] instanceof Error);
+    assert.match(outcomes[0].message, /SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT|took longer than/);
+    assert(peak < MOST_MIB, `${Math.round(peak)} MiB`);
+  });
+
+  it('ends decisions that take too long, or answers them, all at once, and others go on', async () => {
+    const { outcomes, peak } = await explode(['list', 'graph']);
+    for (const outcome of outcomes) {
+      const isRefused =
+        outcome instanceof SyncError || outcome instanceof GoRefusal || outcome instanceof WorkerFailure;
+      assert(typeof outcome === 'string' || isRefused, String(outcome));
+      assert(String(outcome).length < 1000, 'an error is no list of stacks');
+    }
+    assert(peak < MOST_MIB, `${Math.round(peak)} MiB`);
+  });
+
+  it('starts another process for one that is killed or frozen, and answers what it was asked', async () => {
+    for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+      const answer = opa.decide({ path: 'app', input: EVE });
+      const { pid } = started.at(-1) ?? {};
+      assert(pid !== undefined);
+      process.kill(pid, signal);
+      await answer.catch((error: unknown) => assert(error instanceof SyncError, String(error)));
+      await allowed('compiled');
+      const again = await opa.decide({ path: 'app/users', input: EVE });
+      assert.deepEqual(again, { text: undefined, by: 'go', policy: 'one' });
+      await until(() => !existsSync(`/proc/${pid}`), { withinMs: 20_000, what: `the process of ${signal} is gone` });
+    }
+  });
+});
+
+it('a process that never says that it is ready is ended, and whoever waits for it is told', async () => {
+  await assert.rejects(GoProcess.start({ startMs: 1 }), (error) => {
+    return error instanceof WorkerFailure && /was not ready within 1 ms/.test(error.message);
+  });
+});
