@@ -137,6 +137,25 @@ function isEmpty<T>({ items, children }: Branch<T>): boolean {
   );
 }
 
+/** Paths of a list, found by where they are: whoever asks for many places does not compare each with each. */
+export class PathSet {
+  readonly #tree = new PathTree<readonly string[]>();
+
+  constructor(paths: Iterable<readonly string[]>) {
+    for (const path of paths) this.#tree.add(path, path);
+  }
+
+  /** Whether one of them is at, above or below a path. */
+  overlaps(path: readonly string[]): boolean {
+    return this.#tree.above(path).length > 0 || this.#tree.some(path, () => true);
+  }
+
+  /** Those at, above or below a path, each once. */
+  overlapping(path: readonly string[]): (readonly string[])[] {
+    return [...new Set([...this.#tree.above(path), ...this.#tree.below(path)])];
+  }
+}
+
 /** What an index holds: things with an id and a place. */
 export interface Placed {
   readonly id: string;

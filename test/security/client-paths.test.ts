@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { diffNodes, type Layer } from '../../src/client/desired/layers.js';
+import { diffNodes, type Layer, LayerSet } from '../../src/client/desired/layers.js';
 import { mergeBundle, staticLayers } from '../../src/client/desired/policy-content.js';
 import { Places } from '../../src/client/drift/drift-check.js';
 import { ModuleGraph } from '../../src/client/engine/module-graph.js';
+import { Step } from '../../src/client/reconcile/step.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
-import { leafOf, nodeText } from '../../src/wire/json-node.js';
+import { bodyOfText, leafOf, nodeText } from '../../src/wire/json-node.js';
 import { applyPatch, PatchRefused, parsePatch } from '../../src/wire/json-patch.js';
 import { cpuTimer } from '../support/cpu-time.js';
 
@@ -92,6 +93,20 @@ test('the changes of one document with as many members, around as many packages'
   const after = leafOf(objectOf([...documents, ...packages]).replaceAll('"a":1', '"a":2'));
   const ops = await bounded(() => diffNodes(before, after, ['app'], packages));
   assert.equal(ops.length, MANY, 'all but the closed ones');
+});
+
+test('one step with as many documents, beside as many packages', async () => {
+  const set = documents.map((path, index): Layer => {
+    const content = { kind: 'put', body: bodyOfText(`{"a":${index}}`) } as const;
+    return { ...deletionAt(path), rank: { era: 1, seq: 1, index }, content };
+  });
+  await bounded(() => {
+    const step = new Step(new LayerSet(), { set, drop: [] }, () => packages);
+    assert.equal(step.ops(packages, new Map()).length, MANY);
+    assert.equal(step.reverseOps(packages).length, MANY);
+    assert(packages.every((path) => !step.touches(path)) && !step.regionsDiffer());
+    return step;
+  });
 });
 
 test('as many data files of one commit, and a delta of all of them', async () => {

@@ -10,10 +10,13 @@ import { type StartedServer, startServer } from '../support/start-server.js';
 /** Each header that is read, as long as Node takes it and as hard to read as it can be, at every listener of both programs. */
 
 const CHARS = 14_000;
-/** Most processor time for all of them at one listener. */
-const WITHIN_MS = 4_000;
+/** Most processor time for all that one header is sent at one listener. */
+const WITHIN_MS = 500;
 
 const UNITS = [
+  'a',
+  '1',
+  'a.',
   ' ',
   ',',
   ';',
@@ -72,8 +75,8 @@ const TARGETS = [
 const isCalm = (status: number): boolean => status < 500 || [501, 503].includes(status);
 
 async function bombard(port: number, targets: readonly string[]): Promise<void> {
-  const spentMs = cpuTimer();
   for (const [index, header] of HEADERS.entries()) {
+    const spentMs = cpuTimer();
     const asked = UNITS.flatMap((unit, at) =>
       (BEFORE[header] ?? ['']).map(async (begin, of) => {
         const value = `${begin}${unit.repeat(CHARS / unit.length)}x`;
@@ -94,8 +97,8 @@ async function bombard(port: number, targets: readonly string[]): Promise<void> 
       }),
     );
     await Promise.all(asked);
+    assert(spentMs() < WITHIN_MS, `${header}: ${Math.round(spentMs())} ms`);
   }
-  assert(spentMs() < WITHIN_MS, `${Math.round(spentMs())} ms`);
 }
 
 describe('headers that are long and hard to read', () => {

@@ -1,5 +1,5 @@
-import { outermost } from '../../lib/path-tree.js';
-import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { outermost, PathSet } from '../../lib/path-tree.js';
+import type { DocPath } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
 import { type DataOp, diffNodes, type Layer, LayerSet, replaces, topOf } from '../desired/layers.js';
 
@@ -20,6 +20,7 @@ export interface LayerChange {
 export class Step {
   readonly #layers: LayerSet;
   readonly #touched: readonly DocPath[];
+  readonly #places: PathSet;
   readonly #before: ReadonlyMap<DocPath, Node | undefined>;
   readonly #regionsBefore: ReadonlyMap<DocPath, Node | undefined>;
   #back: (() => void)[] = [];
@@ -29,8 +30,9 @@ export class Step {
     const ids = new Set([...change.drop, ...change.set.map((layer) => layer.id)]);
     const old = [...ids].flatMap((id) => layers.get(id) ?? []);
     this.#touched = outermost([...old, ...change.set].map((layer) => withRoom(layers, layer.path)));
+    this.#places = new PathSet(this.#touched);
     this.#before = new Map(this.#touched.map((path) => [path, layers.compose(path)]));
-    const near = roots().filter((root) => this.#touched.some((path) => pathsOverlap(root, path)));
+    const near = roots().filter((root) => this.#places.overlaps(root));
     this.#regionsBefore = new Map(near.map((path) => [path, layers.compose(path)]));
     for (const layer of old) {
       layers.delete(layer.id);
@@ -43,7 +45,7 @@ export class Step {
   }
 
   touches(path: DocPath): boolean {
-    return this.#touched.some((other) => pathsOverlap(other, path));
+    return this.#places.overlaps(path);
   }
 
   regionsDiffer(): boolean {
@@ -51,13 +53,17 @@ export class Step {
   }
 
   ops(closed: readonly DocPath[], refused: Map<string, string>): DataOp[] {
+    const near = new PathSet(closed);
     return this.#touched.flatMap((path) =>
-      diffNodes(this.#before.get(path), this.#layers.compose(path, refused), path, closed),
+      diffNodes(this.#before.get(path), this.#layers.compose(path, refused), path, near.overlapping(path)),
     );
   }
 
   reverseOps(closed: readonly DocPath[]): DataOp[] {
-    return this.#touched.flatMap((path) => diffNodes(this.#layers.compose(path), this.#before.get(path), path, closed));
+    const near = new PathSet(closed);
+    return this.#touched.flatMap((path) =>
+      diffNodes(this.#layers.compose(path), this.#before.get(path), path, near.overlapping(path)),
+    );
   }
 
   undo(): void {
