@@ -26,6 +26,7 @@ const OTHERS: Readonly<Record<string, readonly [lines: number, whose: string]>> 
   'src/client/engine/rego-versions.ts': [1, 'OPA'],
   'src/client/fetch/postgres-provider.ts': [1, 'pg'],
   'src/embedded/compiled/compiled-policy.ts': [2, 'the compiled policy'],
+  'src/embedded/go/go-process.ts': [1, 'the runtime of Go, which has words alone for the lack of memory'],
   'src/fleet/search.ts': [2, 'a search of the text that is shown'],
   'src/lib/connect-failure.ts': [1, 'OpenSSL'],
   'src/lib/connect.ts': [1, 'OpenSSL'],
