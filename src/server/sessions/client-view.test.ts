@@ -37,7 +37,7 @@ function shown(limits: ClientLimits) {
 test('a client whose id no address ends with has another name', () => {
   const host = { host: 'h', port: 1, topics: [], connectedAtMs: 0 };
   const about = { instance: 'i', claimedMs: 0, spans: [] };
-  const clients = ['', '.', '..', '...', '.a', '%2e'].flatMap((clientId) =>
+  const clients = ['', '.', '..', '...', '.a', '%2e', 'half\ud800', 'turn\u202e'].flatMap((clientId) =>
     (['session', 'plain'] as const).map((kind) => newClient({ kind, subject: 's', clientId }, host, about)),
   );
   for (const [name] of distinctNames(clients, () => 's')) {
