@@ -45,7 +45,11 @@ export async function buildUi(root, folder, { toShip = false } = {}) {
 
 function compress(path) {
   const content = readFileSync(path);
-  const quality = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
+  // The distances of minified code repeat in pairs.
+  const quality = {
+    [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+    [constants.BROTLI_PARAM_NPOSTFIX]: 1,
+  };
   writeFileSync(`${path}.br`, brotliCompressSync(content, { params: quality }));
 }
 

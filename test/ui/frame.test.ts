@@ -184,12 +184,10 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     );
     const given_up = new Date().toISOString();
     server.tell({ at: Date.now(), source: { state: 'following', head, awaited: { ...awaited, given_up } } });
-    await says(/does not ask for it any more: if no later push replaced it, send the webhook again/);
+    await says(/If no later push replaced it, send the webhook again/);
     const fetching_since = new Date(Date.now() - 9_000).toISOString();
     server.tell({ at: Date.now(), source: { state: 'following', head, fetching_since } });
-    await says(
-      /takes long to answer\. It was asked at \d\d:\d\d:\d\d.UTC: whether there is a newer commit is not known/,
-    );
+    await says(/takes long to answer\. No answer since \d\d:\d\d:\d\d.UTC: there may be a newer commit/);
     server.tell({ at: Date.now(), source: { state: 'following', head } });
     await until(async () => (await banner.count()) === 0, { ...WAIT, what: 'no banner' });
     const full = fleet.instances.map((one) => ({ ...one, state: 'refuses_updates' }));
@@ -208,7 +206,7 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     await banner.getByText(/It ends in \d+.(s|min)\./).waitFor();
     assert.equal(
       await banner.getByRole('status').textContent(),
-      'Your session ends soon. Sign in again to go on, with a token that ends later.',
+      'Your session ends soon. Sign in with a token that ends later.',
     );
     assert.deepEqual(at.watched.problems(), []);
   });

@@ -1,6 +1,6 @@
 import { isFailing } from '../../../src/fleet/answer.js';
 import { errorPlace } from '../../../src/fleet/change-words.js';
-import { clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
+import { age, clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
 import type { SourceView } from '../../../src/wire/clients.js';
 import type { UiSession } from '../../../src/wire/fleet.js';
 import type { App } from '../app';
@@ -28,7 +28,7 @@ const LOST: Readonly<Record<(StreamState & { kind: 'lost' })['why'], string>> = 
   cut: 'The stream is cut.',
   silent: 'The server says nothing any more.',
   held: 'Something between you and the server holds the stream back.',
-  unreadable: 'The server says what this page does not understand.',
+  unreadable: 'The server says what this page cannot read.',
 };
 
 function StreamBanner({ app }: { readonly app: App }) {
@@ -48,7 +48,7 @@ function StreamBanner({ app }: { readonly app: App }) {
       action={action}
       running={
         <>
-          {at > 0 && `What you see is of ${clock(at)}, ${agoText(app.now.value - at)}. `}
+          {at > 0 && `What you see is of ${clock(at)}, ${age(at, app.now.value)} ago. `}
           {REMEDIES[value.why] === undefined && nextTry(value.nextTryAt)}
         </>
       }
@@ -61,17 +61,13 @@ function StreamBanner({ app }: { readonly app: App }) {
 /** Where trying again is not all there is to do. */
 const REMEDIES: Readonly<Partial<typeof LOST>> = {
   held: 'Turn off its buffering for /ui/events.',
-  unreadable: 'They may be of different versions: reload the page.',
+  unreadable: 'It may be another version.',
 };
 
 function nextTry(at: number | null): string {
   if (at === null) return 'The browser tries again by itself.';
   const seconds = Math.ceil((at - Date.now()) / 1000);
-  return seconds > 0 ? `Next try in ${duration(seconds).replace('.0', '')}.` : 'Trying again.';
-}
-
-function agoText(ms: number): string {
-  return ms < 1000 ? 'a moment ago' : `${duration(Math.floor(ms / 1000)).replace('.0', '')} ago`;
+  return seconds > 0 ? `Next try in ${seconds} s.` : 'Trying again.';
 }
 
 /** Before a session ends by itself, there is time to get a new token. */
@@ -89,7 +85,7 @@ function SessionBanner({ app }: { readonly app: App }) {
       running={`It ends in ${duration(leftMs / 1000)}.`}
       action={<SignInAgain app={app} />}
     >
-      Sign in again to go on, with a token that ends later.
+      Sign in with a token that ends later.
     </Banner>
   );
 }
@@ -172,7 +168,7 @@ function SourceBanner({ app }: { readonly app: App }) {
         {moment(Date.parse(source.awaited.since), app.now.value)}, and the policy source does not show it.{' '}
         {source.awaited.given_up === undefined
           ? 'The server asks again.'
-          : 'The server does not ask for it any more: if no later push replaced it, send the webhook again.'}{' '}
+          : 'If no later push replaced it, send the webhook again.'}{' '}
         {served}
       </Banner>
     );
@@ -180,8 +176,8 @@ function SourceBanner({ app }: { readonly app: App }) {
   if (source.fetching_since !== undefined && source.head) {
     return (
       <Banner kind="warn" what="The policy source takes long to answer." action={action}>
-        It was asked at {moment(Date.parse(source.fetching_since), app.now.value)}: whether there is a newer commit is
-        not known. {served}
+        No answer since {moment(Date.parse(source.fetching_since), app.now.value)}: there may be a newer commit.{' '}
+        {served}
       </Banner>
     );
   }

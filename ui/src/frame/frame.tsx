@@ -66,7 +66,7 @@ function UnknownPage({ href }: { readonly href: string }) {
   return (
     <Empty title="No such page">
       <p>
-        Nothing has the address <code>{href}</code>. A link may have been cut when it was sent.
+        Nothing has the address <code>{href}</code>. The link may be cut.
       </p>
       <a class="btn" href={linkTo('fleet')}>
         Fleet

@@ -108,7 +108,7 @@ function Older({ known: { older, error, more, changes } }: { readonly known: Kno
 function NoChange() {
   return (
     <Empty title="No change yet">
-      <p>The server has served no policy commit and logged no data update that this session may see. To publish one:</p>
+      <p>The server has no commit and no update that this session may see. To publish one:</p>
       <pre>policysync publish --dst-path /hello --data '{JSON.stringify({ world: true })}'</pre>
     </Empty>
   );

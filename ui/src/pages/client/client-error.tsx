@@ -29,9 +29,9 @@ export function ClientError({ app, row, answer }: ClientErrorProps) {
 /** What goes on beside an error of data or engine, by its kind. */
 const MEANWHILE: Readonly<Record<string, string>> = {
   blocked:
-    'A rule or the engine stands against this update: the path keeps what it has, everything else goes on. Publish another path, or remove the rule.',
-  engine: 'The client keeps what it wants to write, and brings the engine in step as soon as it responds.',
-  source: 'The path keeps what it has, everything else goes on. The client fetches it again by itself.',
+    'A rule or the engine stands against it: the path keeps what it has. Publish another path, or remove the rule.',
+  engine: 'The client brings the engine in step as soon as it responds.',
+  source: 'The path keeps what it has; the client fetches it again.',
   refused: 'The source refuses to give it: the path keeps what it has. Look at the credentials of the entry.',
   config: 'The client keeps what it holds, and reads the data configuration again by itself.',
 };

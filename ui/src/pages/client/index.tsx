@@ -136,7 +136,7 @@ function Unknown({ app, id }: { readonly app: App; readonly id: string }) {
         The server lists no client <code>{id}</code>.{' '}
         {isLimited
           ? 'Your token is limited to topics: this client may subscribe to others.'
-          : 'It never connected, or has been away for so long that it was forgotten; a client without a fixed id gets another name when it starts anew.'}
+          : 'It never connected, or was away so long that it was forgotten; without a fixed id it gets another name with each start.'}
       </p>
       <a class="btn" href={linkTo('fleet', { query: { q: id.replace(/[-_.:][^-_.:]*$/, '') } })}>
         Look for names like it

@@ -161,8 +161,7 @@ const MISSING: Readonly<Record<string, string>> = {
   away: 'The client is away: what it did is known when it is back.',
   plain: 'An OPAL client never says what it does.',
   old: 'This version of the client cannot be asked: update it to see its transactions here.',
-  no_answer:
-    'The client did not answer in time. Its row says whether it is there; this page asks again with its next report.',
+  no_answer: 'The client did not answer in time; this page asks again with its next report.',
   limited: 'Your token is limited: what the client did is shown to tokens without limits.',
 };
 

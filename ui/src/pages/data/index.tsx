@@ -172,7 +172,7 @@ function Found({ app, data: { documents, total, head, externalSource, incomplete
 function NoDocument() {
   return (
     <Empty title="No document yet">
-      <p>Neither the data configuration nor the update log has a document that this session may see. To publish one:</p>
+      <p>There is no document that this session may see. To publish one:</p>
       <pre>policysync publish --dst-path /hello --data {`'{"world": true}'`}</pre>
     </Empty>
   );
