@@ -2,12 +2,15 @@ import { Worker } from 'node:worker_threads';
 import { errorCode, errorText } from '../../lib/errors.js';
 import { parseJson } from '../../lib/json.js';
 import { EngineArtifact } from '../artifact.js';
-import type { FromGoChild, GoSetup, GoWorkerData } from './go-messages.js';
+import type { FromGoChild, FromGoWorker, GoSetup, GoWorkerData, ToGoWorker } from './go-messages.js';
 
-/** The process of OPA's Go code (go-process.ts): runs the thread of the program, and passes messages on. */
+/** The process of OPA's Go code (go-process.ts): runs the thread of the program, passes messages on, and watches its memory. */
 
 /** Go's calls are nested on this stack; deep documents need more than a thread has by default. */
 const STACK_MB = 16;
+const WATCH_EVERY_MS = 20;
+/** What the process may take beyond Go's memory and what it had when it was ready: V8 compiles on while it runs. */
+const BESIDE_BYTES = 128 * 1024 * 1024;
 
 function send(message: FromGoChild): void {
   if (process.connected) process.send?.(message);
@@ -16,6 +19,42 @@ function send(message: FromGoChild): void {
 /** An orderly exit would wait for seconds while V8 compiles the program; there is nothing here to end in order. */
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
+}
+
+/**
+ * Watches the memory of the process while calls are under way: Go's own limit is looked at after calls only, and one of them could take
+ * 4 GiB before. A process that has more than a quarter beyond the limit ends.
+ */
+class MemoryWatch {
+  readonly #limitBytes: number;
+  #baseBytes = 0;
+  #open = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(memoryLimitBytes = Number.POSITIVE_INFINITY) {
+    this.#limitBytes = 1.25 * memoryLimitBytes + BESIDE_BYTES;
+  }
+
+  sent(message: ToGoWorker): void {
+    if (message.kind !== 'call') return;
+    this.#open++;
+    this.#timer ??= setInterval(() => this.#look(), WATCH_EVERY_MS);
+  }
+
+  received(message: FromGoWorker): void {
+    if (message.kind === 'ready') this.#baseBytes = process.memoryUsage.rss();
+    if (message.kind !== 'result' && message.kind !== 'refused') return;
+    this.#open--;
+    if (this.#open > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #look(): void {
+    if (process.memoryUsage.rss() - this.#baseBytes <= this.#limitBytes) return;
+    clearInterval(this.#timer);
+    if (process.connected) process.send?.({ kind: 'ended', reason: 'out of memory' } satisfies FromGoChild, end);
+  }
 }
 
 async function main(setup: GoSetup): Promise<void> {
@@ -31,12 +70,19 @@ async function main(setup: GoSetup): Promise<void> {
     env: {},
     resourceLimits: { stackSizeMb: STACK_MB },
   });
-  worker.on('message', send);
+  const watch = new MemoryWatch(setup.memoryLimitBytes);
+  worker.on('message', (message: FromGoWorker) => {
+    watch.received(message);
+    send(message);
+  });
   worker.on('error', (error) =>
     send({ kind: 'ended', reason: `the thread of OPA's Go code failed: ${errorText(error)}` }),
   );
   worker.on('exit', (code) => send({ kind: 'ended', reason: `the thread of OPA's Go code ended with code ${code}` }));
-  process.on('message', (message) => worker.postMessage(message));
+  process.on('message', (message: ToGoWorker) => {
+    watch.sent(message);
+    worker.postMessage(message);
+  });
 }
 
 try {

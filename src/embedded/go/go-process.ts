@@ -33,18 +33,7 @@ export interface GoProcessOptions {
 /** Longest start: V8 compiles the program, on a machine that may be busy. */
 const START_MS = 120_000;
 
-/** Bytes of a page of WebAssembly, which has at most 4 GiB. */
-const PAGE_BYTES = 65_536;
-const MOST_PAGES = 65_536;
-/** Below this the program does not start. */
-const LEAST_PAGES = 4096;
-
-/** Beyond this the process gets no more memory, whatever a decision does: it is looked at after calls only. */
-function mostPages(memoryLimitBytes: number): number {
-  return Math.min(MOST_PAGES, Math.max(LEAST_PAGES, Math.ceil((1.25 * memoryLimitBytes) / PAGE_BYTES)));
-}
-
-/** What Go says where it gets no more memory, with the stacks of all that ran. */
+/** What go-child.ts says of a call that needs too much, and Go where it gets no more memory, with the stacks of all that ran. */
 const OUT_OF_MEMORY = /out of memory|cannot allocate memory/;
 
 interface Waiting {
@@ -82,7 +71,7 @@ export class GoProcess implements GoEngine {
     const setup: GoSetup = { memoryLimitBytes, hasHost: host !== undefined };
     this.#child = fork(fileURLToPath(new URL('./go-child.js', import.meta.url)), [JSON.stringify(setup)], {
       serialization: 'advanced',
-      execArgv: memoryLimitBytes === undefined ? [] : [`--wasm-max-mem-pages=${mostPages(memoryLimitBytes)}`],
+      execArgv: [],
       env,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
