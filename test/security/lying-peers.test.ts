@@ -254,6 +254,7 @@ test('parts of mail that are out of order, of two mails, or without end make no 
     'mail:a:0:999:far too many',
     'mail:a:0:0:none',
     'mail:A:0:1:no id',
+    ...Array.from({ length: 41 }, (_, index) => `mail:e:${index}:41:one more than any`),
     'mail:a:0:1:line\nbreak',
     'mail:',
     ...Array.from({ length: 5000 }, (_, index) => `mail:a:${index % 40}:40:${part}`).filter((_, at) => at % 40 !== 39),

@@ -100,7 +100,10 @@ test('an OPAL server with answers, calls and publications of any form ends its c
       const notice = call('notify', { subscription: { topic: 't' }, data: 'x'.repeat(64 * 1024) });
       for (let at = 0; at < 200; at++) socket.send(notice);
     },
-    'a publication that is larger than any': (socket) => socket.send('x'.repeat(3 * MIB)),
+    'a publication that is larger than any': (socket, id) => {
+      socket.send(call('notify', { subscription: { topic: 't' }, data: 'x'.repeat(3 * MIB) }));
+      socket.send(answered(true, id));
+    },
     'topics that are none': (socket, id) => {
       for (const topic of [1, null, {}, '__proto__']) socket.send(call('notify', { subscription: { topic }, data: 1 }));
       socket.send(answered('no', id));

@@ -93,6 +93,7 @@ describe('a listener that speaks TLS', () => {
     }
     try {
       await until(() => ended.size >= 60 - MOST, { withinMs: 10_000, what: 'all beyond the limit are closed' });
+      assert.equal(ended.size, 60 - MOST, 'by the limit, before their handshakes take too long');
       const way = connect({ port: server.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
       const other = tlsConnect({ socket: way, ca, servername: 'localhost' });
       await once(other, 'secureConnect');
