@@ -150,7 +150,8 @@ test('a client that was restarted meanwhile is well again, too, when the server 
     else it.updater.request();
     await until(() => it.status.healthy, { ...WITHIN, what: `it is over (${hears})` });
     assert.deepEqual(it.status.policy, { ...it.status.policy, wanted: 'c1', held: 'c1', error: null });
-    assert.deepEqual(it.status.recent.list().at(0)?.outcome, 'unchanged');
+    const isNoted = (): boolean => it.status.recent.list().at(0)?.outcome === 'unchanged';
+    await until(isNoted, { ...WITHIN, what: 'its transaction' });
   }
 });
 
