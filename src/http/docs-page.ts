@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { brotliDecompress } from 'node:zlib';
 
 /** One file of the documentation page. */
 export interface DocsPart {
@@ -6,12 +8,16 @@ export interface DocsPart {
   readonly content: string | Buffer;
 }
 
-/** Files of the package `swagger-ui-dist`, as published: the build puts them beside our own (scripts/lib/docs-ui.mjs). */
-const FILES: ReadonlyMap<string, string> = new Map([
-  ['swagger-ui.css', 'text/css; charset=utf-8'],
-  ['swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
-  ['favicon-32x32.png', 'image/png'],
+/**
+ * Files of the package `swagger-ui-dist`, as published, by their names here: the build puts them beside our own, texts compressed
+ * (scripts/lib/docs-ui.mjs).
+ */
+const FILES: ReadonlyMap<string, { readonly type: string; readonly file: string }> = new Map([
+  ['swagger-ui.css', { type: 'text/css; charset=utf-8', file: 'swagger-ui.css.br' }],
+  ['swagger-ui-bundle.js', { type: 'text/javascript; charset=utf-8', file: 'swagger-ui-bundle.js.br' }],
+  ['favicon-32x32.png', { type: 'image/png', file: 'favicon-32x32.png' }],
 ]);
+const decompress = promisify(brotliDecompress);
 const FOLDER = new URL('../docs-ui/', import.meta.url);
 
 /** Shows the document beside the page, and calls no external validator. */
@@ -49,6 +55,9 @@ export function docsPage(title: string): DocsPart {
 /** A part of the page by its name; undefined if there is none. */
 export async function docsPart(name: string): Promise<DocsPart | undefined> {
   if (name === 'start.js') return { type: 'text/javascript; charset=utf-8', content: START };
-  const type = FILES.get(name);
-  return type === undefined ? undefined : { type, content: await readFile(new URL(name, FOLDER)) };
+  const found = FILES.get(name);
+  if (found === undefined) return undefined;
+  const { type, file } = found;
+  const bytes = await readFile(new URL(file, FOLDER));
+  return { type, content: file.endsWith('.br') ? await decompress(bytes) : bytes };
 }
