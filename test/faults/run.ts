@@ -126,6 +126,15 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
       what: 'every engine answers',
     });
   }
+  // A client that no server has ever seen is in no picture of the fleet, and no wait can count it.
+  for (const { url } of world.instances) {
+    const known = async (): Promise<boolean> => {
+      const { json } = await request(`${url}/clients`);
+      const clients = field(json, 'clients');
+      return Array.isArray(clients) && clients.length === world.clients.length && field(json, 'incomplete') === null;
+    };
+    await until(known, { withinMs: 60_000, what: 'every instance knows every client' });
+  }
   time.say(`all are up; the log keeps ${keptRecords} replaced records`);
 
   const journal = new Journal();
