@@ -123,19 +123,17 @@ function lateWriter(to: Socket): {
   end(): void;
   isBehind(): boolean;
 } {
-  let waiting = 0;
+  // Timers of different lengths may end in another order than they are due: each takes what has waited longest.
+  const waiting: (() => void)[] = [];
   let dueMs = 0;
   const later = (ms: number, then: () => void): void => {
     dueMs = Math.max(dueMs, performance.now() + ms);
-    waiting++;
-    setTimeout(() => {
-      waiting--;
-      then();
-    }, dueMs - performance.now());
+    waiting.push(then);
+    setTimeout(() => waiting.shift()?.(), dueMs - performance.now());
   };
   return {
     write: (chunk, ms) => later(ms, () => void (to.destroyed || to.write(chunk))),
-    end: () => (waiting === 0 ? void to.end() : later(0, () => void to.end())),
-    isBehind: () => waiting > 0,
+    end: () => (waiting.length === 0 ? void to.end() : later(0, () => void to.end())),
+    isBehind: () => waiting.length > 0,
   };
 }
