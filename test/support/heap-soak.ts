@@ -22,7 +22,7 @@ const TOGETHER = 16;
 /** Updates between two of what instances tell each other. */
 const TOLD_EVERY = 20;
 /** Drivers keep timers of calls that are over until the time limit of a call. */
-const TIMES = { callMs: 2000, lookMs: 1000 } as const;
+const TIMES = { callMs: 2000, lookMs: 1000, backoff: { minMs: 1, maxMs: 10 } } as const;
 const SETTLED_MS = 4 * TIMES.callMs;
 /** What the heap may grow by, of which most is compiled code: 260 bytes for each update. A reaction that stays, with its result, has 1 to 3 KB. */
 const NOISE_BYTES = 3 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import { backoffMs, firstOf, sleep } from '../../lib/async.js';
+import { type BackoffOptions, backoffMs, firstOf, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MeasuredClock } from '../../lib/measured-clock.js';
@@ -15,9 +15,14 @@ export interface BackboneTimes {
   readonly lookMs: number;
   /** How long a start waits for a backbone that may be starting, too. */
   readonly openMs: number;
+  /** Delays between attempts to connect, and after sessions that ended at once. */
+  readonly backoff: BackoffOptions;
 }
 
-export const BACKBONE_TIMES: BackboneTimes = { connectMs: 5000, callMs: 5000, lookMs: 5000, openMs: 30_000 };
+export const BACKBONE_TIMES: BackboneTimes = {
+  ...{ connectMs: 5000, callMs: 5000, lookMs: 5000, openMs: 30_000 },
+  backoff: { minMs: 100, maxMs: 5000 },
+};
 
 /** The current state of the log. */
 export interface BackboneState {
@@ -75,7 +80,6 @@ export interface KeeperDeps<S extends Session> {
   connect(hooks: SessionHooks): Promise<S>;
 }
 
-const BACKOFF = { minMs: 100, maxMs: 5000 };
 /** Interval of warnings while the backbone is unavailable. */
 const REMIND_MS = 60_000;
 const PER_BYTE_MS = 1000 / (1024 * 1024);
@@ -150,7 +154,7 @@ export class SessionKeeper<S extends Session> {
         held?.session.end();
         signal.throwIfAborted();
         if (error instanceof SyncError && error.code !== 'backbone_unavailable') throw error;
-        const delayMs = backoffMs(attempt, BACKOFF);
+        const delayMs = backoffMs(attempt, times.backoff);
         if (performance.now() + delayMs > deadline) {
           const reason = `no start within ${times.openMs / 1000} s: ${errorText(error)}; start it, or correct SYNC_BROADCAST_URI`;
           throw unavailable(what, reason, error);
@@ -306,7 +310,7 @@ export class SessionKeeper<S extends Session> {
       if (error instanceof SyncError && error.code === 'backbone_replaced') return this.#fail(error);
       // A backbone that takes connections and fails each first call must not be connected in a circle.
       short = performance.now() - startedMs < this.#deps.times.lookMs ? short + 1 : 0;
-      if (short > 1) await sleep(backoffMs(short - 1, BACKOFF), signal).catch(() => undefined); // the loop checks the signal
+      if (short > 1) await sleep(backoffMs(short - 1, this.#deps.times.backoff), signal).catch(() => undefined); // the loop checks the signal
       held = await this.#connectAgain();
     }
     held?.session.end();
@@ -396,7 +400,7 @@ export class SessionKeeper<S extends Session> {
           this.#fail(error);
           return undefined;
         }
-        const delayMs = backoffMs(attempt, BACKOFF);
+        const delayMs = backoffMs(attempt, times.backoff);
         const isDue = performance.now() - warnedMs >= REMIND_MS;
         if (isDue) warnedMs = performance.now();
         log[isDue ? 'warn' : 'debug'](
