@@ -40,6 +40,9 @@ export interface PublishDeps {
   readonly paceMs: number;
 }
 
+/** Longest time for an answer: more than any wait asks for, or one that is not answered in time would be sent again for ever. */
+const PATIENCE_MS = 60_000;
+
 /** What is no answer to a publication: nobody knows, or nothing was recorded; a keyed one is sent again. */
 const RETRIED = new Set([429, 500, 502, 503, 504, 507]);
 
@@ -53,7 +56,7 @@ export async function publish(
   for (;;) {
     publication.attempts++;
     try {
-      const answer = await postJson(`${deps.serverUrl()}/data/config${query}`, publication.body, headers);
+      const answer = await postJson(`${deps.serverUrl()}/data/config${query}`, publication.body, headers, PATIENCE_MS);
       publication.answer = `${answer.status} ${answer.text.slice(0, 300)}`;
       const seq = field(answer.json, 'seq');
       if ((answer.status === 200 || answer.status === 202) && typeof seq === 'number') {

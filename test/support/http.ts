@@ -29,8 +29,14 @@ async function firstPart({ body }: Response): Promise<string> {
 }
 
 /** POSTs a body as JSON; a string is sent as it is. */
-export function postJson(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+export function postJson(
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  timeoutMs?: number,
+): Promise<Answer> {
   return request(url, {
+    ...(timeoutMs !== undefined && { signal: AbortSignal.timeout(timeoutMs) }),
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: typeof body === 'string' ? body : JSON.stringify(body),
