@@ -119,6 +119,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/embedded/entrypoints.ts': { '#entries': grown, '#fixed': 'program' },
   'src/embedded/evaluator/evaluator-thread.ts': { '#batch': 'underWay' },
   'src/embedded/evaluator/fifo.ts': { '#items': 'underWay' },
+  'src/embedded/go/go-child.ts': { '#calls': 'underWay' },
   'src/embedded/go/go-opa.ts': { '#waiting': 'underWay' },
   'src/embedded/go/go-process.ts': { '#waiting': 'underWay', '#fetching': 'underWay' },
   'src/embedded/go/go-worker.ts': { '#fetching': 'underWay' },

@@ -2,14 +2,14 @@ import { Worker } from 'node:worker_threads';
 import { errorCode, errorText } from '../../lib/errors.js';
 import { parseJson } from '../../lib/json.js';
 import { EngineArtifact } from '../artifact.js';
-import type { FromGoChild, FromGoWorker, GoSetup, GoWorkerData, ToGoWorker } from './go-messages.js';
+import type { FromGoChild, FromGoWorker, GoCallName, GoSetup, GoWorkerData, ToGoWorker } from './go-messages.js';
 
 /** The process of OPA's Go code (go-process.ts): runs the thread of the program, passes messages on, and watches its memory. */
 
 /** Go's calls are nested on this stack; deep documents need more than a thread has by default. */
 const STACK_MB = 16;
 const WATCH_EVERY_MS = 20;
-/** What the process may take beyond Go's memory and what it had when it was ready: V8 compiles on while it runs. */
+/** What the process may take beyond Go's memory and what it had before: V8 compiles on while it runs. */
 const BESIDE_BYTES = 128 * 1024 * 1024;
 
 function send(message: FromGoChild): void {
@@ -21,14 +21,21 @@ function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
+/** Calls that evaluate a policy: their questions are small, and what they take is up to who wrote it. */
+const EVALUATES: ReadonlySet<GoCallName> = new Set(['decide', 'query', 'http']);
+
 /**
- * Watches the memory of the process while calls are under way: Go's own limit is looked at after calls only, and one of them could take
- * 4 GiB before. A process that has more than a quarter beyond the limit ends.
+ * Watches the memory of the process while a policy is evaluated: Go's own limit is looked at after calls only, and one of them could take
+ * 4 GiB before. A process that has more than a quarter beyond the limit ends. Documents and policies on their way in have copies
+ * beside Go's memory, so nobody looks meanwhile.
  */
 class MemoryWatch {
   readonly #limitBytes: number;
-  #baseBytes = 0;
-  #open = 0;
+  /** Whether each call under way evaluates. */
+  readonly #calls = new Map<number, boolean>();
+  #goBytes = 0;
+  /** What the process has beside Go's memory. */
+  #besideBytes = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(memoryLimitBytes = Number.POSITIVE_INFINITY) {
@@ -37,21 +44,23 @@ class MemoryWatch {
 
   sent(message: ToGoWorker): void {
     if (message.kind !== 'call') return;
-    this.#open++;
-    this.#timer ??= setInterval(() => this.#look(), WATCH_EVERY_MS);
+    if (this.#calls.size === 0) this.#besideBytes = process.memoryUsage.rss() - this.#goBytes;
+    this.#calls.set(message.id, EVALUATES.has(message.name));
+    if (EVALUATES.has(message.name)) this.#timer ??= setInterval(() => this.#look(), WATCH_EVERY_MS);
   }
 
   received(message: FromGoWorker): void {
-    if (message.kind === 'ready') this.#baseBytes = process.memoryUsage.rss();
+    if ('memoryBytes' in message) this.#goBytes = message.memoryBytes;
     if (message.kind !== 'result' && message.kind !== 'refused') return;
-    this.#open--;
-    if (this.#open > 0) return;
+    this.#calls.delete(message.id);
+    if (this.#calls.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 
   #look(): void {
-    if (process.memoryUsage.rss() - this.#baseBytes <= this.#limitBytes) return;
+    if ([...this.#calls.values()].includes(false)) return;
+    if (process.memoryUsage.rss() - this.#besideBytes <= this.#limitBytes) return;
     clearInterval(this.#timer);
     if (process.connected) process.send?.({ kind: 'ended', reason: 'out of memory' } satisfies FromGoChild, end);
   }
