@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { parseJson } from '../lib/json.js';
 import { parsePointer } from './doc-path.js';
 import {
   asOwn,
@@ -80,7 +81,7 @@ describe('a node with another value', () => {
 
   it('is what writing into plain values gives', () => {
     // As text once, since -0 prints as 0.
-    const json = fc.jsonValue({ maxDepth: 1 }).map((value): unknown => JSON.parse(JSON.stringify(value)));
+    const json = fc.jsonValue({ maxDepth: 1 }).map((value): unknown => parseJson(JSON.stringify(value)));
     const plain = fc.dictionary(key, fc.jsonValue({ maxDepth: 2 }), { noNullPrototype: true });
     fc.assert(
       fc.property(plain, path, fc.option(json, { nil: undefined }), (before, at, value) => {
@@ -89,8 +90,8 @@ describe('a node with another value', () => {
           at,
           value === undefined ? undefined : leafOf(JSON.stringify(value)),
         );
-        const model = write(toMap(JSON.parse(JSON.stringify(before))), at, toMap(value));
-        assert.deepEqual(after === undefined ? undefined : toMap(JSON.parse(nodeText(after))), model);
+        const model = write(toMap(parseJson(JSON.stringify(before))), at, toMap(value));
+        assert.deepEqual(after === undefined ? undefined : toMap(parseJson(nodeText(after))), model);
       }),
       { numRuns: 1000 },
     );
