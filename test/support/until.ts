@@ -35,7 +35,7 @@ export async function until<T>(
     }
     if (over !== undefined) throw over.reason;
     const nowMs = performance.now();
-    if (nowMs - startedMs > withinMs * patience()) {
+    if (nowMs - startedMs > withinMs && nowMs - startedMs > withinMs * patience()) {
       throw new Error(
         `not within ${Math.round(nowMs - startedMs)} ms: ${what}`,
         lastError === undefined ? undefined : { cause: lastError },
