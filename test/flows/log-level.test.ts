@@ -7,6 +7,7 @@ import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { createServer, loadSettings, SERVER_SETTINGS, silentLogger } from '../support/library.js';
 import { freePort, testOpa } from '../support/opa.js';
+import { NO_GATE } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -35,6 +36,7 @@ test('the log of running programs', async (t) => {
     ...withKeys(keys),
     SYNC_SERVER_BIND_PORT: String(serverPort),
     SYNC_STATE_DIR: join(dir.path, 'state'),
+    ...NO_GATE,
     SYNC_POLICY_REPO_URL: repo.url,
     SYNC_POLICY_REPO_POLLING_INTERVAL: '0.2',
   });

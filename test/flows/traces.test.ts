@@ -9,6 +9,7 @@ import { field, postJson, request } from '../support/http.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.js';
 import { FAST } from '../support/start-client.js';
+import { NO_GATE } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -42,7 +43,9 @@ describe('traces of the real programs, with the SDK of OpenTelemetry loaded by -
     const dir = use(await tempDir());
     await repo.commit({ 'app.rego': 'package app\n\nversion := 1\n' });
     const state = { SYNC_STATE_DIR: join(dir.path, 'state'), SYNC_SERVER_BIND_PORT: '0' };
-    server = use(startCommand('server', ['run'], { ...state, SYNC_POLICY_REPO_URL: repo.url, ...traced('server') }));
+    server = use(
+      startCommand('server', ['run'], { ...state, ...NO_GATE, SYNC_POLICY_REPO_URL: repo.url, ...traced('server') }),
+    );
     [, url = ''] = await server.says(LISTENS);
     for (const id of ['one', 'two']) {
       const engine = `http://127.0.0.1:${await freePort()}`;

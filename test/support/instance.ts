@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { type CommandResult, type StartedCommand, startCommand } from './command.js';
 import { field, request } from './http.js';
 import { freePort } from './opa.js';
+import { NO_GATE } from './start-server.js';
 import { tempDir } from './temp-dir.js';
 import { until } from './until.js';
 
@@ -36,6 +37,7 @@ export async function startInstance(env: Readonly<Record<string, string>>): Prom
       SYNC_SERVER_HOST: '127.0.0.1',
       SYNC_SERVER_BIND_PORT: String(port),
       SYNC_STATE_DIR: stateDir,
+      ...NO_GATE,
       ...env,
     });
     await command.says(/listening/);

@@ -18,9 +18,9 @@ export interface StartedServer extends AsyncDisposable {
 
 /**
  * What most tests do without: a commit takes a process that compiles it, and some commits are there to show what clients do with them.
- * The programs of fault runs and stories have it; `SYNC_POLICY_GATE: 'on'` turns it on here.
+ * The programs of the demo, the guides and fault runs have it; `SYNC_POLICY_GATE: 'on'` turns it on here.
  */
-const NO_GATE = { SYNC_POLICY_GATE: 'off' };
+export const NO_GATE = { SYNC_POLICY_GATE: 'off' };
 
 /**
  * Starts a server. `env` has settings as SYNC_... names. `stateDir` takes an existing folder, which then stays; otherwise
