@@ -229,19 +229,20 @@ describe('the commands of the package', () => {
     const env = { PATH, HOME, SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(), SYNC_SERVER_BIND_PORT: '9' };
     const all = (Object.entries(COMMANDS) as [Program, (typeof COMMANDS)[Program]][]).flatMap(([program, commands]) =>
       Object.entries(commands).flatMap(([name, cases]) =>
-        cases.map((one, at) => ({
-          ...{ code: 0, ...one, program, isFirst: at === 0, name: `${program} ${name} ${one.args.join(' ')}` },
+        cases.map((one) => ({
+          ...{ code: 0, ...one, program, name: `${program} ${name} ${one.args.join(' ')}` },
           line: { file: join(folder, bin[program]), args: [...name.split(' '), ...one.args.map(placed)], env },
         })),
       ),
     );
-    // The first of each command is a process of its own.
-    const results = new Map<string, CommandResult>();
-    for (const { name, program, line } of all.filter(({ isFirst }) => isFirst))
-      results.set(name, await start(program, line.args, env).result);
-    const others = all.filter(({ isFirst }) => !isFirst);
-    const ends = await runAll(others.map(({ line }) => line));
-    for (const [index, { name }] of others.entries()) results.set(name, ends[index] as CommandResult);
+    const ends = await runAll(all.map(({ line }) => line));
+    const results = new Map(all.map(({ name }, index) => [name, ends[index]]));
+    // As a process of its own each program ends in the same way: with a code of failure, and without one.
+    for (const program of Object.keys(COMMANDS) as Program[]) {
+      const ofProgram = all.filter((one) => one.program === program);
+      for (const one of [ofProgram.find(({ code }) => code === 0), ofProgram.find(({ code }) => code !== 0)])
+        if (one !== undefined) results.set(one.name, await start(program, one.line.args, env).result);
+    }
     const problems = all.flatMap(({ name, code, says }) => {
       const ended = results.get(name);
       assert(ended !== undefined, name);
