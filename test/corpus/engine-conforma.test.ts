@@ -249,8 +249,8 @@ describe('the history of a large repository', { skip: CORPUS.skip }, () => {
   after(() => dir[Symbol.asyncDispose]());
 
   test('every step of real history that OPA takes leaves an engine as a complete bundle does; others change nothing', (t) =>
-    walk(t, dir.path, { v0Compatible: true, directories: ['.'], every: 50 }));
+    walk(t, dir.path, { v0Compatible: true, directories: ['.'], every: 100 }));
 
   test('the same for some directories, read as Rego v1', (t) =>
-    walk(t, dir.path, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 100 }));
+    walk(t, dir.path, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 250 }));
 });
