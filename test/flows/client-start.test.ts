@@ -66,7 +66,9 @@ describe('a client that starts', { concurrency: true }, () => {
       ...following(repo),
       ...baseEntries({ url: `${source.url}/users`, dst_path: '/users' }),
     });
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_INLINE_ENGINE_LOG_FORMAT: 'http' } });
+    // A busy machine fetches the documents later than a policy waits for them in tests, and says so.
+    const env = { SYNC_INLINE_ENGINE_LOG_FORMAT: 'http', SYNC_FIRST_POLICY_WAIT: '60' };
+    await using client = await startClient({ serverUrl: server.url, env });
     await client.healthy();
     await publish(server.url, { dst_path: '/mark', data: 1 });
     await client.holds('/mark', 1);

@@ -13,6 +13,7 @@ import { field, postJson } from '../support/http.js';
 import { installedPackage } from '../support/installed-package.js';
 import { freePort } from '../support/opa.js';
 import { runHere } from '../support/run-here.js';
+import { NO_GATE } from '../support/start-server.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -54,7 +55,8 @@ function askedInit(folder: string) {
 
 /** Runs a line in a shell of a folder. */
 function shell(line: string, cwd: string) {
-  const child = spawn('/bin/sh', ['-c', `exec ${line}`], { cwd, env: ENV, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...ENV, ...NO_GATE };
+  const child = spawn('/bin/sh', ['-c', `exec ${line}`], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let text = '';
   const add = (part: string): void => {
     text += part;
