@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -57,7 +58,7 @@ const PROGRAMS = { server: SERVER_SETTINGS, client: CLIENT_SETTINGS } as const s
 const SECRETS = Object.entries(PROGRAMS).flatMap(([section, settings]) =>
   Object.entries<Setting<unknown>>(settings)
     .filter(([, { secret }]) => secret)
-    .map(([key, setting]) => ({ section, settings: settings as Settings, key, setting })),
+    .map(([key, setting]) => ({ section, key, setting })),
 );
 
 /** The text of everything in a value or an error. */
@@ -81,14 +82,24 @@ function attempted(work: () => unknown): unknown {
   }
 }
 
+/** Those of the secrets by their variables, that the program of each takes in this form. */
+function taken(value: string): Record<string, string> {
+  const fitting = SECRETS.filter(
+    ({ key, setting }) =>
+      !(attempted(() => loadSettings({ [key]: setting }, { env: { [setting.env]: value } })) instanceof Error),
+  );
+  return Object.fromEntries(fitting.map(({ setting }) => [setting.env, value]));
+}
+
 describe('a secret setting', () => {
   it('is not shown by what reads it, in any form and on any way', async () => {
     assert(SECRETS.length >= 11, 'all secret settings are here');
     await using dir = await tempDir();
-    for (const { section, settings, key, setting } of SECRETS) {
-      for (const [form, value] of Object.entries(FORMS)) {
-        const file = join(dir.path, 'file');
-        await writeFile(file, Buffer.concat([Buffer.from(value), Buffer.from([0xff])]));
+    const file = join(dir.path, 'file');
+    for (const [form, value] of Object.entries(FORMS)) {
+      await writeFile(file, Buffer.concat([Buffer.from(value), Buffer.from([0xff])]));
+      for (const { section, key, setting } of SECRETS) {
+        const settings: Settings = { [key]: setting };
         const json = JSON.stringify(value);
         const lines = [
           `${flagName(setting)}: ${json}`,
@@ -101,6 +112,8 @@ describe('a secret setting', () => {
           `${flagName(setting)}: *${MARK}`,
           `${flagName(setting)}: !${MARK} x`,
         ];
+        const parsed = (line: string) =>
+          parseConfigFile(`${section}:\n  ${line}\n`, '/x.yaml', { [section]: settings }).get(section);
         const ways: Record<string, () => Parameters<typeof loadSettings>[1]> = {
           variable: () => ({ env: { [setting.env]: value } }),
           flag: () => ({ env: {}, flags: { [flagName(setting)]: value } }),
@@ -108,18 +121,13 @@ describe('a secret setting', () => {
           'flag of a file': () => ({ env: {}, flags: { [secretFileFlag(setting)]: value } }),
           'file that is no text': () => ({ env: { [secretFileEnv(setting.env)]: file } }),
           ...Object.fromEntries(
-            yaml.map((line) => [
-              `configuration file, ${line.slice(0, 60)}`,
-              () => ({ env: {}, file: parseConfigFile(`${section}:\n  ${line}\n`, '/x.yaml', PROGRAMS).get(section) }),
-            ]),
+            yaml.map((line) => [`configuration file, ${line.slice(0, 60)}`, () => ({ env: {}, file: parsed(line) })]),
           ),
         };
         for (const [way, sources] of Object.entries(ways)) {
           const said = attempted(() => loadSettings(settings, sources()));
           assertHidden(said, `${setting.env}, ${form}, ${way}`);
         }
-        const { stdout, stderr } = await runHere('policysync', ['config', 'print'], { [setting.env]: value });
-        assertHidden(stdout + stderr, `${setting.env}, ${form}, config print`);
         for (const given of [value, [value], { value }]) {
           assertHidden(
             attempted(() => settingValues(settings, { [key]: given })),
@@ -128,6 +136,21 @@ describe('a secret setting', () => {
         }
       }
     }
+  });
+
+  it('is not shown by what prints all settings, or what is wrong with them', async () => {
+    const printed = new Set<string>();
+    for (const [form, value] of Object.entries(FORMS)) {
+      const each = Object.keys(PROGRAMS).map((section) =>
+        SECRETS.filter((secret) => secret.section === section).map(({ setting }) => [setting.env, value]),
+      );
+      for (const env of [...each.map((all) => Object.fromEntries(all)), taken(value)]) {
+        const { code, stdout, stderr } = await runHere('policysync', ['config', 'print'], env);
+        assertHidden(stdout + stderr, `${Object.keys(env)}, ${form}`);
+        if (code === 0) for (const name of Object.keys(env)) printed.add(name);
+      }
+    }
+    assert.deepEqual([...printed].sort(), [...new Set(SECRETS.map(({ setting }) => setting.env))].sort());
   });
 });
 
@@ -165,6 +188,13 @@ const SERVER_PATHS = [
 ];
 const CLIENT_PATHS = ['/healthy', '/healthcheck', '/ready', '/position', '/metrics', '/policy-store/config', '/'];
 
+/** A private key that needs a passphrase, and none of the forms is it. */
+const { privateKey: LOCKED_KEY } = generateKeyPairSync('ec', {
+  namedCurve: 'P-256',
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'another' },
+});
+
 describe('a program', { concurrency: 4 }, () => {
   for (const [form, value] of Object.entries(FORMS)) {
     it(`shows nothing of a secret that is ${form}`, async () => {
@@ -176,27 +206,32 @@ describe('a program', { concurrency: 4 }, () => {
           if (credentials.length >= 8) assert(!textOf(text).includes(credentials), `${what}, ${form}: ${textOf(text)}`);
         }
       };
+      // What is refused as it is read never gets into a program.
+      const usable = taken(value);
       const bundle = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: peer.url };
-      const kinds: Record<string, Record<string, string>> = {
-        'webhook secret, master token': { SYNC_POLICY_REPO_WEBHOOK_SECRET: value, SYNC_AUTH_MASTER_TOKEN: value },
-        'token of a bundle server': { ...bundle, SYNC_POLICY_BUNDLE_SERVER_TOKEN: value },
-        'keys of S3': {
-          ...bundle,
-          SYNC_POLICY_BUNDLE_SERVER_TYPE: 'AWS-S3',
-          SYNC_POLICY_BUNDLE_SERVER_TOKEN: value,
-          SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID: value,
-        },
-        'ssh key': { SYNC_POLICY_REPO_SSH_KEY: value, SYNC_POLICY_REPO_URL: 'ssh://git@127.0.0.1:1/x' },
-        'private key': { ...withKeys(), SYNC_AUTH_PRIVATE_KEY: value },
-        passphrase: { ...withKeys(), SYNC_AUTH_PRIVATE_KEY_PASSPHRASE: value },
-        backbone: { SYNC_BROADCAST_URI: value },
+      const keys = { ...bundle, SYNC_POLICY_BUNDLE_SERVER_TYPE: 'AWS-S3' };
+      const locked = { ...withKeys(), SYNC_AUTH_PRIVATE_KEY: LOCKED_KEY };
+      const kinds: Record<string, readonly [env: Record<string, string>, secrets: readonly string[]]> = {
+        'tokens and a webhook secret': [
+          bundle,
+          ['SYNC_POLICY_REPO_WEBHOOK_SECRET', 'SYNC_AUTH_MASTER_TOKEN', 'SYNC_POLICY_BUNDLE_SERVER_TOKEN'],
+        ],
+        'keys of S3': [keys, ['SYNC_POLICY_BUNDLE_SERVER_TOKEN', 'SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID']],
+        'ssh key': [{ SYNC_POLICY_REPO_URL: 'ssh://git@127.0.0.1:1/x' }, ['SYNC_POLICY_REPO_SSH_KEY']],
+        'private key': [withKeys(), ['SYNC_AUTH_PRIVATE_KEY']],
+        passphrase: [locked, ['SYNC_AUTH_PRIVATE_KEY_PASSPHRASE']],
+        backbone: [{}, ['SYNC_BROADCAST_URI']],
       };
-      for (const [kind, env] of Object.entries(kinds)) {
+      for (const [kind, [plain, secrets]] of Object.entries(kinds)) {
+        const given = secrets.filter((name) => Object.hasOwn(usable, name));
+        if (given.length === 0) continue;
+        const env = { ...plain, ...Object.fromEntries(given.map((name) => [name, value])) };
+        const asksBundleServer = given.includes('SYNC_POLICY_BUNDLE_SERVER_TOKEN');
         const lines: string[] = [];
         const log = pino({ level: 'debug', base: null }, { write: (line) => void lines.push(line) });
         try {
           await using server = await startServer(env, { log });
-          if (kind.includes('token of') || kind.includes('S3')) {
+          if (asksBundleServer) {
             await until(() => lines.some((line) => line.includes('bundle_server_failed')), {
               withinMs: 20_000,
               what: kind,
