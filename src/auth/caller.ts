@@ -33,7 +33,7 @@ export interface GuardedAudience {
 
 /** Who calls, as far as authentication found out. */
 export interface Caller {
-  /** Subject of the token; null without one. */
+  /** Who holds the token: the name in it, or else its subject, a UUID; null without a token. */
   readonly subject: string | null;
   readonly peerType: PeerType | undefined;
   /** The topics that the token is limited to; undefined: any. */

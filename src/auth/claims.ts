@@ -1,6 +1,7 @@
 import { SyncError } from '../lib/errors.js';
 import { type DocPath, isDocPath, parseDocPath } from '../wire/doc-path.js';
 import { PEER_TYPES, type PeerType } from './caller.js';
+import { holderOf, isUuid } from './token-name.js';
 
 /** Claims that the server sets itself: custom claims of a `/token` request never replace them. */
 export const RESERVED_CLAIMS = ['sub', 'exp', 'iat', 'aud', 'iss', 'nbf', 'jti', 'peer_type'] as const;
@@ -16,6 +17,7 @@ export interface ExpectedClaims {
 
 /** What the claims of a valid token mean. */
 export interface TokenFacts {
+  /** What the holder is called: a name, or a UUID. */
   readonly subject: string;
   /** Undefined: the token says none, or none that exists. */
   readonly peerType: PeerType | undefined;
@@ -47,14 +49,6 @@ export class TokenUndecodable extends SyncError {
   }
 }
 
-/** 32 hex digits, with the dashes of a UUID or without. */
-const UUID = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
-
-/** True for a UUID, dashed or not: the form of a token's subject. */
-export function isUuid(text: string): boolean {
-  return UUID.test(text);
-}
-
 /**
  * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. No leeway. Throws
  * `unauthorized`. A limiting claim that is malformed is an error, never no limit.
@@ -75,7 +69,7 @@ export function checkClaims(
   if (iss !== expected.issuer) throw tokenRefused('Invalid access token: invalid issuer claim');
   if (typeof sub !== 'string' || !isUuid(sub)) throw tokenRefused('invalid sub claim');
   return {
-    subject: sub,
+    subject: holderOf(sub, claims.name),
     peerType: PEER_TYPES.find((type) => type === claims.peer_type),
     permittedTopics: permittedTopics(claims.permitted_topics),
     permittedPaths: permittedPaths(claims.permitted_paths),

@@ -2,10 +2,11 @@ import type { KeyObject } from 'node:crypto';
 import type { JwtAlgorithm } from './algorithms.js';
 import type { PeerType } from './caller.js';
 import type { ExpectedClaims } from './claims.js';
+import { hexOf, isUuid, subjectOfName } from './token-name.js';
 
 /** The token to issue. */
 export interface TokenRequest {
-  /** A UUID, dashed or not. */
+  /** A name, or a UUID, dashed or not. */
   readonly id: string;
   readonly type: PeerType;
   readonly ttlSeconds: number;
@@ -26,7 +27,7 @@ export interface IssueOptions extends Pick<ExpectedClaims, 'audience' | 'issuer'
   readonly keyId: string;
 }
 
-/** Tokens as OPAL peers verify them (opal-protocol P3.2): integer times, `sub` as 32 hex digits, `peer_type`, custom claims. */
+/** Tokens as OPAL peers verify them (opal-protocol P3.2): integer times, `sub` as 32 hex digits, the `name` that it is made of if the holder has one, `peer_type`, custom claims. */
 export async function createIssuer(
   { algorithm, keyId, audience, issuer }: IssueOptions,
   { privateKey, now = Date.now }: { privateKey: KeyObject; now?: () => number },
@@ -42,7 +43,7 @@ export async function createIssuer(
         exp: Math.floor(expiresAtMs / 1000),
         aud: audience,
         iss: issuer,
-        sub: id.replaceAll('-', '').toLowerCase(),
+        ...(isUuid(id) ? { sub: hexOf(id) } : { sub: subjectOfName(id), name: id }),
         peer_type: type,
       };
       const token = await new CompactSign(Buffer.from(JSON.stringify(payload)))

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
 import { ANONYMOUS, type Caller, expiresAtMs } from './caller.js';
 import { createPageSessions } from './page-session.js';
+import { subjectOfName } from './token-name.js';
 
 const EXPECTED = { audience: 'aud', issuer: 'iss', allowNoExpiry: false };
 const HOUR_MS = 3_600_000;
@@ -41,6 +42,14 @@ test('a session is for the caller of the token, and keeps its limits and nothing
     Object.keys(caller.claims).sort(),
     ['aud', 'exp', 'iss', 'peer_type', 'sub', ...Object.keys(limits)].sort(),
   );
+});
+
+test('a session has the name of its token, and none that does not count', () => {
+  const { sessions } = sessionsAt(0);
+  const named = callerWith({ sub: subjectOfName('ann'), name: 'ann' });
+  assert.equal(sessions.open(sessions.seal({ ...named, subject: 'ann' }).value).subject, 'ann');
+  const other = sessions.open(sessions.seal(callerWith({ name: 'n'.repeat(100_000) })).value);
+  assert.deepEqual([other.subject, other.claims.name], [SUB, undefined]);
 });
 
 test('a session ends with its token, after 8 hours at the latest', () => {

@@ -50,7 +50,10 @@ export function createPageSessions(
       const endsAtSeconds = Math.floor(
         Math.min(expiresAtMs(caller) ?? Number.POSITIVE_INFINITY, now() + LONGEST_MS) / 1000,
       );
-      const kept = KEPT_CLAIMS.flatMap((name) => (name in caller.claims ? [[name, caller.claims[name]]] : []));
+      const { claims } = caller;
+      // A name that does not count is left out: another issuer may have made it long.
+      const names = claims.name === caller.subject ? [...KEPT_CLAIMS, 'name'] : KEPT_CLAIMS;
+      const kept = names.flatMap((name) => (name in claims ? [[name, claims[name]]] : []));
       const value = seal(JSON.stringify({ ...Object.fromEntries(kept), exp: endsAtSeconds }), key());
       if (value.length <= LONGEST_VALUE) return { value, endsAtMs: endsAtSeconds * 1000 };
       const text =

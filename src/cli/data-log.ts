@@ -30,7 +30,7 @@ export function addLogCommand(program: Command, io: CommandIo): void {
     .description('Show the data updates that a server has in its log: who published what, when and why; newest last.')
     .option('--path <path>', 'only entries at or below this path')
     .option('--topic <topic>', 'only entries of this topic')
-    .option('--publisher <subject>', 'only what the holder of this token published')
+    .option('--publisher <name>', 'only what this publisher published: the name or UUID of its token')
     .option('--since <time>', 'only newer ones: ISO 8601, or how long ago, such as 2h or 7d')
     .option('--until <time>', 'only older ones, in the same forms')
     .option('--limit <n>', 'how many', String(DEFAULT_LIMIT))

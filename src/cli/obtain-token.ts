@@ -45,7 +45,10 @@ export function addObtainTokenCommand(program: Command, io: CommandIo, name = 'o
     .option('--server-url <url>', SERVER_URL)
     .addOption(new Option('--type <type>', 'peer type of the token').choices(PEER_TYPES).default('client'))
     .option('--ttl <duration...>', `lifetime: ${DURATION_FORMS}`, ['365d'])
-    .option('--id <uuid>', 'subject of the token; to renew a token, its subject (default: a new one)')
+    .option(
+      '--id <id>',
+      'who holds the token: a name such as billing, which logs, traces and pages show, or a UUID; to renew a token, the same again (default: a new UUID)',
+    )
     .option(
       '--permitted-topics <topics>',
       'limit the holder to these topics, separated by commas; may be repeated',

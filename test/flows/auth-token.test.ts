@@ -68,6 +68,41 @@ describe('tokens', () => {
     assert.equal(caller.peerType, 'listener');
   });
 
+  it('a publisher has the name of its token wherever it is shown', async () => {
+    const name = 'Billing (EU), "team" 7';
+    const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
+    const issued = async (...more: string[]) => {
+      const { stdout, stderr } = await runHere('policysync', ['token', '--json', '--id', name, ...more], env);
+      assert.equal(stderr, '');
+      return JSON.parse(stdout) as { token: string; details: { id: string } };
+    };
+    const { token, details } = await issued('--type', 'datasource');
+    const { sub = '', name: named } = decodeJwt(token);
+    // OPAL's peers take no other subject than a UUID, and parse `details.id` as one.
+    assert.match(sub, /^[0-9a-f]{32}$/);
+    assert.deepEqual([named, details.id.replaceAll('-', '')], [name, sub]);
+    assert.equal(decodeJwt((await issued()).token).sub, sub, 'another token of that name is of the same holder');
+
+    const ask = async (path: string, init: RequestInit = {}) =>
+      (await request(`${server.url}${path}`, { ...init, headers: { ...bearer(token) } })).json;
+    const entries = [{ url: '', topics: ['policy_data'], dst_path: '/named', data: { a: 1 } }];
+    const published = await postJson(`${server.url}/data/config`, { id: 'n1', entries }, bearer(token));
+    assert.equal(published.status, 200, published.text);
+
+    assert.equal(field(await ask(`/data/log?publisher=${encodeURIComponent(name)}`), 'updates', 0, 'publisher'), name);
+    assert.equal(field(await ask('/trace/n1'), 'publisher'), name);
+    assert.equal(field(await ask('/changes?limit=1'), 'changes', 0, 'by'), name);
+    assert.equal(field(await ask('/data/documents?path=/named'), 'documents', 0, 'publisher'), name);
+    const shown = { SYNC_SERVER_URL: server.url, SYNC_CLIENT_TOKEN: token };
+    for (const args of [
+      ['log', '--publisher', name],
+      ['trace', 'n1'],
+    ]) {
+      const { stdout, stderr } = await runHere('policysync', args, shown);
+      assert(stdout.includes(name), stdout + stderr);
+    }
+  });
+
   it('without anything asked for it is a client token of a new subject for a year', async () => {
     const [first, second] = [decodeJwt(await tokenOf(server.url)), decodeJwt(await tokenOf(server.url))];
     assert.equal(first.peer_type, 'client');
@@ -102,7 +137,11 @@ describe('tokens', () => {
       [{ ttl: 1e12 }, 'ttl'],
       [{ ttl: null }, 'ttl'],
       [{ ttl: true }, 'ttl'],
-      [{ id: 'ann' }, 'id'],
+      [{ id: '' }, 'id'],
+      [{ id: ' ann' }, 'id'],
+      [{ id: 'a\u001b[2Jb' }, 'id'],
+      [{ id: 'a'.repeat(65) }, 'id'],
+      [{ id: 'ann', claims: { name: 'bob' } }, 'claims.name'],
       [{ id: 5 }, 'id'],
       [{ type: 'admin' }, 'type'],
       [{ type: 5 }, 'type'],

@@ -1,5 +1,5 @@
 import { redactUrl } from '../../lib/log.js';
-import { counted, printable, shortName } from '../status/text.js';
+import { counted, printable, shortHolder } from '../status/text.js';
 import type { LoggedUpdate } from './pages.js';
 
 /** Maximum entries of an update to show; `--json` has all. */
@@ -36,14 +36,7 @@ function rowsOf({ seq, time, publisher, reason, entries }: LoggedUpdate): string
   const all = more > 0 ? [...changes, [`and ${more} more ${more === 1 ? 'entry' : 'entries'}`, ''] as const] : changes;
   return all.map(([change, topics], index) =>
     index === 0
-      ? [
-          String(seq),
-          timeOf(time),
-          publisher == null ? '-' : shortName(publisher, 16),
-          change,
-          topics,
-          printable(reason ?? '', 200),
-        ]
+      ? [String(seq), timeOf(time), shortHolder(publisher), change, topics, printable(reason ?? '', 200)]
       : ['', '', '', change, topics, ''],
   );
 }

@@ -1,6 +1,6 @@
 import type { ClientView } from '../../wire/clients.js';
 import { type Page, stateOf } from './fleet-lines.js';
-import { age, hasLabels, labelsOf, printable, shortName, table } from './text.js';
+import { age, hasLabels, labelsOf, printable, shortHolder, shortName, table } from './text.js';
 
 /** Longest text of one cell. */
 const LONGEST = 40;
@@ -15,7 +15,7 @@ const COLUMNS: readonly Column[] = [
   ['CONNECTED', ({ connected, connected_at: at }, nowMs) => (connected ? age(nowMs - at) : '-')],
   ['ADDRESS', ({ address }) => printable(address, LONGEST)],
   ['SERVER', ({ instance }) => shortName(instance, 12)],
-  ['SUBJECT', ({ subject }) => (subject == null ? '-' : shortName(subject, 13))],
+  ['SUBJECT', ({ subject }) => shortHolder(subject)],
   ['ENGINE', ({ engine }) => (engine === null ? '?' : printable(`${engine.kind} ${engine.version ?? ''}`, 24))],
   ['LABELS', labelsOf],
   ['TOPICS', ({ topics, topics_left_out: more = 0 }) => topicsText(topics, more)],

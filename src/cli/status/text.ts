@@ -1,3 +1,4 @@
+import { isUuid } from '../../auth/token-name.js';
 import { withoutControls } from '../../lib/control-characters.js';
 import type { ClientView } from '../../wire/clients.js';
 import { labelsText } from '../../wire/labels.js';
@@ -55,6 +56,15 @@ export function shortName(text: string, length: number): string {
   if (safe.length <= length) return safe;
   const tail = Math.floor((length - 3) / 2);
   return `${safe.slice(0, length - 3 - tail)}...${safe.slice(safe.length - tail)}`;
+}
+
+/** Longest text of a name, and of a UUID, in a table. */
+const SHOWN_HOLDER = { name: 32, uuid: 13 };
+
+/** Returns who holds a token, as a table shows it: a name in full if it is not too long, of a UUID the ends; `-` for nobody. */
+export function shortHolder(holder: string | null | undefined): string {
+  if (holder == null) return '-';
+  return shortName(holder, isUuid(holder) ? SHOWN_HOLDER.uuid : SHOWN_HOLDER.name);
 }
 
 /** Longest text of labels in a table. */

@@ -29,7 +29,7 @@ function headline({ kind, id, seq, reason, publisher, topics, topics_total, path
   if (kind === 'commit') return `Policy commit ${printable(id)}: ${printable(state ?? '')}`;
   const facts = [
     ...(reason == null || reason === '' ? [] : [`"${printable(reason, 80)}"`]),
-    ...(publisher == null ? [] : [`by ${printable(publisher, 60)}`]),
+    ...(publisher == null ? [] : [`by ${printable(publisher)}`]),
     ...(topics === undefined ? [] : [`topic${topics.length === 1 ? '' : 's'} ${some(topics, topics_total)}`]),
     ...(paths === undefined ? [] : [some(paths)]),
   ];

@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
-import { isPathList, isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
+import { isPathList, isTopicList, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
 import type { TokenIssuer } from '../../auth/issue.js';
 import type { PublishedKey } from '../../auth/jwks.js';
 import { equalsSecret } from '../../auth/timing-safe-equal.js';
+import { hexOf, isTokenName, isUuid, MAX_TOKEN_NAME, subjectOfName } from '../../auth/token-name.js';
 import { parseTtl } from '../../auth/ttl.js';
 import { parseBody, readJsonBody } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
@@ -60,12 +61,24 @@ const claims = dict(z.unknown(), { max: 1_000 })
   );
 
 /** Body of `POST /token` (specification "AccessTokenRequest"). Rejects unknown members: a misspelled `claims` would lift all limits. */
-const tokenRequest = z.strictObject({
-  id: z.string().refine(isUuid, 'must be a UUID').optional().describe('Subject of the token. Default: a new one.'),
-  type: z.enum(PEER_TYPES).default('client'),
-  ttl,
-  claims,
-});
+const tokenRequest = z
+  .strictObject({
+    id: z
+      .string()
+      .refine(
+        (text) => isUuid(text) || isTokenName(text),
+        `must be a name (1 to ${MAX_TOKEN_NAME} printable characters, without spaces at its ends) or a UUID`,
+      )
+      .optional()
+      .describe('Who holds the token: a name, which is shown wherever the holder is, or a UUID. Default: a new UUID.'),
+    type: z.enum(PEER_TYPES).default('client'),
+    ttl,
+    claims,
+  })
+  .refine(({ id, claims: { name } }) => id === undefined || isUuid(id) || name === undefined, {
+    path: ['claims', 'name'],
+    message: 'is set by the server where id is a name',
+  });
 
 const tokenAnswer = z.object({
   token: z.string(),
@@ -118,10 +131,10 @@ export function tokenRoutes(
       token,
       type: 'bearer',
       details: {
-        id: dashed(id),
+        id: dashed(isUuid(id) ? hexOf(id) : subjectOfName(id)),
         type: asked.type,
         expired: pythonDatetime(expiresAtMs),
-        claims: { peer_type: asked.type, ...asked.claims },
+        claims: { peer_type: asked.type, ...(isUuid(id) ? {} : { name: id }), ...asked.claims },
       },
     };
   });
@@ -145,12 +158,9 @@ function checkMaster(authorization: string | undefined, masterToken: Secret | un
   }
 }
 
-/** A UUID in its usual form. */
-function dashed(id: string): string {
-  return id
-    .replaceAll('-', '')
-    .toLowerCase()
-    .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+/** A UUID in its usual form, of its hex digits. */
+function dashed(hex: string): string {
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 /** Short, so that a new key takes effect soon. */
