@@ -6,7 +6,7 @@ import { type LogPart, readLog } from './data-log/pages.js';
 import { parseDuration } from './durations.js';
 import { withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
-import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { addTargetOptions, publisherTarget, type TargetOptions } from './server-target.js';
 import { pageOf } from './watch/watch.js';
 
 const DEFAULT_LIMIT = 20;
@@ -41,7 +41,7 @@ export function addLogCommand(program: Command, io: CommandIo): void {
 
 async function log(options: LogOptions, io: CommandIo): Promise<void> {
   const { json = false } = options;
-  const target = serverTarget(options, io);
+  const target = publisherTarget(options, io);
   const first = { filters: filtersOf(options, Date.now()), limit: limitOf(options.limit), after: 0 };
   if (options.follow !== true) {
     const part = await readLog(target, first, io.env);

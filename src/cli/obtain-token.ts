@@ -14,6 +14,7 @@ import { addConfigOption, loadProgramSettings, withConfig } from './program-sett
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
 import { SERVER_URL, serverUrlOf } from './server-target.js';
+import { checkSecretFile, writeSecretFile } from './write-secret.js';
 
 /** The master token of the server that is asked: a setting of this command alone. */
 const MASTER_TOKEN = tokenSetting('SYNC_MASTER_TOKEN', 'The master token of the server.');
@@ -29,6 +30,7 @@ interface TokenOptions {
   permittedPaths?: string[];
   claims: string;
   justTheToken: boolean;
+  out?: string;
   json?: boolean;
 }
 
@@ -60,6 +62,7 @@ export function addObtainTokenCommand(program: Command, io: CommandIo, name = 'o
       listedBy('--permitted-paths'),
     )
     .option('--claims <json>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
+    .option('--out <file>', 'write the token to this file, which its owner alone may read, and print what was written')
     .option('--just-the-token', 'print only the token', true)
     .option('--no-just-the-token', 'print the whole response of the server as JSON')
     .option('--json', 'the same');
@@ -75,6 +78,8 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
   if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
     throw ttlError(options.ttl);
   }
+  const { out } = options;
+  if (out !== undefined) await checkSecretFile('--out', out);
   const master = masterToken(argument ?? behindTtl, options, io.env);
   const url = serverUrlOf(options.serverUrl, io);
   const { id, permittedTopics, permittedPaths } = options;
@@ -85,7 +90,18 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
   };
   const body = { ...(id !== undefined && { id }), type: options.type, ttl: seconds, claims };
   const answer = await ask({ url: serverAddress(url, '/token'), token: master, body: JSON.stringify(body) }, io.env);
-  printLine(io.stdout, options.justTheToken && options.json !== true ? answer.token : JSON.stringify(answer, null, 2));
+  const isShort = options.justTheToken && options.json !== true;
+  if (out === undefined) {
+    printLine(io.stdout, isShort ? answer.token : JSON.stringify(answer, null, 2));
+    return;
+  }
+  await writeSecretFile('--out', out, answer.token);
+  const { token: _, ...told } = answer;
+  printLine(io.stdout, isShort ? writtenText(out, options) : JSON.stringify({ token_file: out, ...told }, null, 2));
+}
+
+function writtenText(file: string, { type, id }: TokenOptions): string {
+  return `Wrote ${file}: a token of type ${type}${id === undefined ? '' : ` for ${id}`}, for its owner alone.`;
 }
 
 /** The master token that was given; else the one of the server's own settings, on the machine of the server. */

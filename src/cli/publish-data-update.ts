@@ -11,7 +11,7 @@ import { withConfig } from './program-settings.js';
 import { readInput } from './read-input.js';
 import { EXIT, ExitError, UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
-import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { addTargetOptions, publisherTarget, type TargetOptions } from './server-target.js';
 import { counted } from './status/text.js';
 import { buildUpdate, DEFAULT_TOPIC, type EntrySummary, type UpdateOptions } from './update-options.js';
 
@@ -78,7 +78,7 @@ export function addPublishCommand(program: Command, io: CommandIo, name = 'publi
 }
 
 async function publish(options: PublishOptions, io: CommandIo): Promise<void> {
-  const target = serverTarget(options, io);
+  const target = publisherTarget(options, io);
   const { entriesFile } = options;
   const entriesText = entriesFile === undefined ? undefined : await readInput('--entries-file', entriesFile, io);
   const update = buildUpdate({ ...options, ...(await dataOf(options.data, io)) }, entriesText);

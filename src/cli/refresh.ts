@@ -6,7 +6,7 @@ import { type CommandIo, printLine } from './command-io.js';
 import { withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer } from './server-fetch.js';
-import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { addTargetOptions, publisherTarget, type TargetOptions } from './server-target.js';
 import { counted } from './status/text.js';
 
 interface RefreshOptions extends TargetOptions {
@@ -44,7 +44,7 @@ async function refresh(options: RefreshOptions, io: CommandIo): Promise<void> {
   const { path, topic: topics, reason, json = false } = options;
   if (path === undefined && topics === undefined)
     throw new UsageError('say what to fetch again: --path (/ means all documents) or --topic');
-  const target = serverTarget(options, io);
+  const target = publisherTarget(options, io);
   const url = serverAddress(target.url, '/data/refresh');
   const body = JSON.stringify({ topics, path, reason });
   const rules = { code: 'server_refused', what: 'not refreshed' } as const;

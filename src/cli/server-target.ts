@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
 import * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { SyncError } from '../lib/errors.js';
 import { originName } from '../lib/given-setting.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { withoutEnd } from '../lib/without-end.js';
 import type { CommandIo } from './command-io.js';
 import { addConfigOption, connectionFlags, loadProgramSettings, printWarnings } from './program-settings.js';
 import { UsageError } from './run-program.js';
+import { peerTypeOf } from './token-claims.js';
 
 /** The help of `--server-url`. */
 export const SERVER_URL = 'the sync server (default: http://localhost:7002; env: SYNC_SERVER_URL)';
@@ -58,6 +60,26 @@ export function serverTarget(options: TargetOptions, { env, stderr }: CommandIo)
   printWarnings(warnings, stderr);
   const { serverUrl, clientToken } = values;
   return { url: checkedUrl(serverUrl, originName(URL_TEXT, origins.serverUrl)), token: clientToken };
+}
+
+/**
+ * The same for a command that publishes, or reads who did. A token of another type is never sent: a client that is set up on this
+ * machine has one, and it is not meant for that. Throws `token_refused`.
+ */
+export function publisherTarget(options: TargetOptions, io: CommandIo): Target {
+  const target = serverTarget(options, io);
+  const type = target.token === undefined ? undefined : peerTypeOf(target.token);
+  if (type === undefined || type === 'datasource') return target;
+  const { origins } = loadProgramSettings(
+    'client',
+    { clientToken: CLIENT_SETTINGS.clientToken },
+    { env: io.env, ...connectionFlags(options) },
+  );
+  const from = originName(CLIENT_SETTINGS.clientToken, origins.clientToken);
+  throw new SyncError(
+    'token_refused',
+    `nothing was sent: the token of ${from} is of type ${type}, and this needs one of type datasource`,
+  );
 }
 
 /** The server alone, for a command that the token of a client is no use to: its file may not be there yet. */

@@ -1,3 +1,4 @@
+import { PEER_TYPES, type PeerType } from '../auth/caller.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import type { Secret } from '../lib/log.js';
 
@@ -7,6 +8,12 @@ export function claimsOf(token: string): Readonly<Record<string, unknown>> | und
   if (parts.length !== 3) return undefined;
   const claims = jsonOrUndefined(Buffer.from(parts[1] ?? '', 'base64url').toString('utf8'));
   return typeof claims === 'object' && claims !== null && !Array.isArray(claims) ? { ...claims } : undefined;
+}
+
+/** The type that a token says, unverified; undefined for another text, and for a type that we do not know. */
+export function peerTypeOf(token: Secret): PeerType | undefined {
+  const type = claimsOf(token.reveal())?.peer_type;
+  return PEER_TYPES.find((known) => known === type);
 }
 
 /** Why a server rejected a token (401), in words; undefined where its own text says all. `isMaster`: a master token was asked for. */

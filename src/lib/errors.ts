@@ -50,7 +50,7 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'The sync server did not accept the token of this program; the message has its reason.',
     remedy:
-      'Give a token of the type that the message, or `--help` of the command, names: `policysync token --type <type>` issues one; pass it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries again by itself.',
+      'Give a token of the type that the message, or `--help` of the command, names: `policysync token --type <type> --out <file>` issues one; pass it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries again by itself.',
   },
   master_token_refused: {
     status: 502,

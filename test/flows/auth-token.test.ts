@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
 import { clientAuthenticator } from '../../src/auth/security.js';
@@ -7,6 +9,7 @@ import { field, postJson, request } from '../support/http.js';
 import { CLIENT_SETTINGS, loadSettings } from '../support/library.js';
 import { runHere } from '../support/run-here.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
 
 /** `POST /token`, the JWKS and `obtain-token`, on a real server. */
 
@@ -217,6 +220,38 @@ describe('tokens', () => {
       const { iat = 0, exp = 0 } = decodeJwt(String(field(JSON.parse(stdout), 'token')));
       assert.ok(Math.abs(exp - iat - seconds) <= 1, words.join(' '));
     }
+  });
+
+  it('token --out writes a file that its owner alone may read, and follows no link', async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, 'publisher-token');
+    await writeFile(file, 'the token before', { mode: 0o644 });
+    const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
+    const args = ['token', '--type', 'datasource', '--id', 'billing', '--out'];
+    const { code, stdout, stderr } = await runHere('policysync', [...args, file], env);
+    assert.equal(code, 0, stderr);
+    assert.equal(stdout, `Wrote ${file}: a token of type datasource for billing, for its owner alone.\n`);
+    const token = await readFile(file, 'utf8');
+    assert.equal(decodeJwt(token.trim()).name, 'billing');
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    const json = JSON.parse((await runHere('policysync', [...args, file, '--json'], env)).stdout);
+    assert.deepEqual([field(json, 'token_file'), field(json, 'token')], [file, undefined]);
+
+    const before = await readFile(file, 'utf8');
+    const link = join(dir.path, 'link');
+    await symlink(file, link);
+    for (const [path, what] of [
+      [link, /--out: .*link is a link: give the path of the file itself/],
+      [dir.path, /--out: .* is a folder/],
+      [join(dir.path, 'none', 'token'), /--out: .*token cannot be written: .*(ENOENT|no such file)/],
+      [join(file, 'token'), /--out: .*token cannot be written: /],
+    ] as const) {
+      const refused = await runHere('policysync', [...args, path], env);
+      assert.deepEqual([refused.code, refused.stdout], [2, ''], refused.stderr);
+      assert.match(refused.stderr, what);
+    }
+    assert.equal(await readFile(file, 'utf8'), before);
+    assert.deepEqual((await readdir(dir.path)).sort(), ['link', 'publisher-token']);
   });
 
   it('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', async () => {

@@ -185,7 +185,16 @@ describe('policysync init', () => {
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, /has policysync\.yaml.* already: .*--force/);
     assert.equal(await readFile(join(folder, 'secrets', 'auth-private-key.pem'), 'utf8'), key);
-    assert.equal((await runHere('policysync', [...args, '--force'])).code, 0);
+    const again = await runHere('policysync', [...args, '--force']);
+    assert.equal(again.code, 0, again.stderr);
+    const { replaced } = JSON.parse(again.stdout) as { replaced: string };
+    const kept = join(folder, replaced, 'secrets', 'auth-private-key.pem');
+    assert.equal(await readFile(kept, 'utf8'), key, 'what cannot be made again is kept');
+    assert.equal((await stat(kept)).mode & 0o777, 0o600);
+    assert.equal((await stat(join(folder, replaced))).mode & 0o777, 0o700);
+    assert.equal(await readFile(join(folder, replaced, '.gitignore'), 'utf8'), '*\n');
+    const told = await runHere('policysync', [...args.filter((arg) => arg !== '--json'), '--force']);
+    assert.match(told.stdout, /What these replace is in .*\/twice\/replaced-\d{8}T\d{9}Z: remove it/);
     assert.notEqual(await readFile(join(folder, 'secrets', 'auth-private-key.pem'), 'utf8'), key);
     // Without TLS, doctor says what that means.
     const found = await doctor(

@@ -151,8 +151,14 @@ describe('commands that look at a running server', () => {
         [
           ['publish', '--dst-path', '/a', '--data', '1'],
           client,
-          /not published: the token is of type client, and this needs one of type datasource \(/,
+          /nothing was sent: the token of SYNC_CLIENT_TOKEN is of type client, and this needs one of type datasource\n.* `policysync token --type/,
         ],
+        [
+          ['refresh', '--path', '/'],
+          client,
+          /nothing was sent: .* is of type client, and this needs one of type datasource/,
+        ],
+        [['clients'], client, /the token is of type client, and this needs one of type datasource or listener \(/],
         [
           ['log'],
           await tokenOf(server.url, { type: 'listener' }),

@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorText } from '../../lib/errors.js';
 import { UsageError } from '../run-program.js';
@@ -18,14 +18,15 @@ export interface NewFile {
 const PRIVATE_FOLDERS = ['secrets', 'state'];
 
 /**
- * Writes all files, or none if one is there already and not `force`. Throws {@link UsageError} that names those, or the one that cannot
- * be written.
+ * Writes all files, or none if one is there already and not `force`. Files that are there are moved, with their rights, into a private
+ * folder beside them, whose name is returned: keys and settings cannot be made again. Throws {@link UsageError} that names those, or the
+ * one that cannot be written.
  */
 export async function writeFiles(
   folder: string,
   files: readonly NewFile[],
   { force }: { readonly force: boolean },
-): Promise<void> {
+): Promise<string | undefined> {
   const existing = await Promise.all(
     files.map(async ({ path }) => ((await isThere(join(folder, path))) ? [path] : [])),
   );
@@ -35,18 +36,37 @@ export async function writeFiles(
       `${folder} has ${there.slice(0, 5).join(', ')} already: choose another folder, or replace ${there.length === 1 ? 'it' : 'them'} with --force`,
     );
   }
+  const replaced = there.length === 0 ? undefined : await moveAway(folder, there);
   for (const { path, text, mode } of files) {
     const file = join(folder, path);
     try {
       await mkdir(dirname(file), { recursive: true });
       const [top = ''] = path.split('/');
       if (PRIVATE_FOLDERS.includes(top)) await chmod(join(folder, top), 0o700);
-      await rm(file, { force: true }); // the mode counts only for a new file
       await writeFile(file, text, { flag: 'wx', mode });
     } catch (error) {
-      throw new UsageError(`${file} cannot be written: ${errorText(error)}`);
+      const where = replaced === undefined ? '' : `; what was there is in ${join(folder, replaced)}`;
+      throw new UsageError(`${file} cannot be written: ${errorText(error)}${where}`);
     }
   }
+  return replaced;
+}
+
+/** Moves files of a folder into a new one in it that git ignores, under the same paths, and returns its name. */
+async function moveAway(folder: string, paths: readonly string[]): Promise<string> {
+  const name = `replaced-${new Date().toISOString().replace(/[-:.]/g, '')}`;
+  try {
+    await mkdir(join(folder, name), { mode: 0o700 });
+    await writeFile(join(folder, name, '.gitignore'), '*\n', { flag: 'wx' });
+    for (const path of paths) {
+      const kept = join(folder, name, path);
+      await mkdir(dirname(kept), { recursive: true, mode: 0o700 });
+      await rename(join(folder, path), kept);
+    }
+  } catch (error) {
+    throw new UsageError(`what is in ${folder} cannot be kept in ${join(folder, name)}: ${errorText(error)}`);
+  }
+  return name;
 }
 
 async function isThere(file: string): Promise<boolean> {

@@ -57,7 +57,10 @@ export function addInitCommand(program: Command, io: CommandIo): void {
     )
     .option('--systemd', 'write systemd units, too')
     .option('--yes', 'ask nothing: what no option says has its default')
-    .option('--force', 'replace files that are there: tokens of older keys are then no longer valid')
+    .option(
+      '--force',
+      'replace files that are there, and keep them in a folder beside: tokens of older keys are then no longer valid',
+    )
     .option('--json', 'print what was written, and the commands that follow, as JSON')
     .action((folder: string, options: InitOptions) => init(folder, options, io));
 }
@@ -75,16 +78,22 @@ async function init(folder: string, options: InitOptions, { env, stdin, stdout }
   const { makeFiles } = await import('./make-files.js');
   const files = await makeFiles(plan, { env, schema: schemaFor(resolve(folder)) });
   const { writeFiles } = await import('./files.js');
-  await writeFiles(folder, files, { force: options.force === true });
+  const replaced = await writeFiles(folder, files, { force: options.force === true });
   const { nextCommands, reportLines } = await import('./report.js');
   const own = () => ownCommand(env);
   const called = calledAs({ env, folder: resolve(folder), packageFolder: packageFolder(), own });
   const warnings = [...plan.warnings, ...(plan.targets.includes('systemd') ? unitWarnings(unitNeeds(plan)) : [])];
   if (options.json === true) {
     const listed = files.map(({ path, about }) => ({ path, ...(about !== undefined && { about }) }));
-    const made = { folder: resolve(folder), files: listed, commands: nextCommands(called), warnings };
+    const made = {
+      folder: resolve(folder),
+      files: listed,
+      commands: nextCommands(called),
+      warnings,
+      replaced: replaced ?? null,
+    };
     printLine(stdout, JSON.stringify(made, null, 2));
-  } else printLine(stdout, reportLines({ plan, folder, files, program: called, warnings }).join('\n'));
+  } else printLine(stdout, reportLines({ plan, folder, files, replaced, program: called, warnings }).join('\n'));
 }
 
 function unitNeeds({ repository }: Plan): UnitNeeds {

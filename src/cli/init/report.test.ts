@@ -23,7 +23,9 @@ const LOCAL: Plan = {
 /** What init prints for a plan, and the files that it writes. */
 async function printed(plan: Plan): Promise<{ text: string; paths: string[] }> {
   const files = await makeFiles(plan, { env: {}, schema: undefined });
-  const text = reportLines({ plan, folder: '.', files, program: 'policysync', warnings: [] }).join('\n');
+  const text = reportLines({ plan, folder: '.', files, replaced: undefined, program: 'policysync', warnings: [] }).join(
+    '\n',
+  );
   return { text, paths: files.map(({ path }) => path) };
 }
 

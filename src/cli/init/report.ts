@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { counted, table } from '../status/text.js';
 import type { NewFile } from './files.js';
 import type { Plan } from './plan.js';
@@ -11,6 +12,8 @@ export interface Made {
   /** As it was given. */
   readonly folder: string;
   readonly files: readonly NewFile[];
+  /** The folder, in `folder`, of the files that these have replaced. */
+  readonly replaced: string | undefined;
   /** How the program is called here: `policysync`, or `npx policysync`. */
   readonly program: string;
   /** What does not work as it is, each with what to do. */
@@ -24,11 +27,17 @@ export function nextCommands(program: string): string[] {
 }
 
 /** What `init` prints: the files, the three commands, and how to ask for a decision. */
-export function reportLines({ plan, folder, files, program, warnings }: Made): string[] {
+export function reportLines({ plan, folder, files, replaced, program, warnings }: Made): string[] {
   const [check = '', server = '', client = ''] = nextCommands(program);
   return [
     `Wrote ${counted(files.length, 'file')}${folder === '.' ? '' : ` in ${folder}`}:`,
     ...table(files.map(({ path, about = '' }) => [`  ${path}`, about])),
+    ...(replaced === undefined
+      ? []
+      : [
+          '',
+          `What these replace is in ${join(folder, replaced)}: remove it once you do not need it, it may have secrets.`,
+        ]),
     '',
     ...(plan.mode === 'network' && plan.tls === 'none'
       ? ['The server speaks plain HTTP: see docs/tls.md before tokens cross a network.', '']
