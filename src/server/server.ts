@@ -38,6 +38,7 @@ import { readClients, storeClients } from './sessions/clients-file.js';
 import { type RecentUpdate, recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { Sessions } from './sessions/sessions.js';
 import { StateFiles } from './sessions/state-files.js';
+import { commitOfRow } from './shared-policy-head.js';
 import { readSshKey } from './source/ssh-key.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
 import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
@@ -230,6 +231,7 @@ async function openSessions(
       recent: await retryUntilAvailable(() => recentUpdates(updateLog), { log: deps.log, signal }),
       policyHead: () => policy.tracker?.wanted(),
       servedCommits: () => policy.commits.served(),
+      commitOfRow,
       ...{ claims, presence, mail, peers },
       stored: await readClients(stateDir, log),
       moduleText: policy.moduleText,

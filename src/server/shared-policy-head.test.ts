@@ -4,7 +4,7 @@ import { MemoryLog } from '../../test/support/memory-log-store.js';
 import { until } from '../../test/support/until.js';
 import { silentLogger } from '../lib/log.js';
 import { FoldedLog } from './log/folded-log.js';
-import { createSharedPolicyHead, type SharedPolicyHead } from './shared-policy-head.js';
+import { commitOfRow, createSharedPolicyHead, type SharedPolicyHead } from './shared-policy-head.js';
 
 async function instance(
   memory: MemoryLog,
@@ -28,6 +28,20 @@ test('a head is what the last proposal said, with those before it, also for an i
   await using later = await instance(memory, 'a');
   assert.deepEqual([later.look().head?.hash, later.look().head?.earlier], ['h1', ['h3', 'h2']]);
   assert.equal(memory.rows.filter(({ retired }) => !retired).length <= 4, true);
+});
+
+test('a row says which commit it is about: a head, or one that is refused', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await one.propose('h1', one.look());
+  await one.refuse({ hash: 'h2', judge: 'OPA 1', problems: [] }, one.look());
+  await one.propose('h3', one.look());
+  assert.deepEqual(
+    memory.rows.map(({ body }) => commitOfRow(body)),
+    ['h1', 'h2', 'h3'],
+  );
+  assert.equal(commitOfRow('{"heads":[{"source":"a","hash":"h9","earlier":[]}]}'), 'h9', 'of an older version');
+  for (const body of ['{', '"c1"', '{"heads":[]}']) assert.equal(commitOfRow(body), undefined);
 });
 
 test('the span of a proposal reaches the other instances with it, and no later head', async () => {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { failureFields } from '../lib/errors.js';
 import { parseJson } from '../lib/json.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import type { Logger } from '../lib/log.js';
 import { type CommitProblem, commitProblem } from '../wire/commit-problem.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';
@@ -74,9 +75,17 @@ type SourceVerdict = z.infer<typeof sourceVerdict>;
 /** Older instances keep the verdicts, and know nothing of them. */
 const headBody = z.looseObject({
   heads: z.array(sourceHead),
+  /** The commit that the row was written for; older instances keep it, and know nothing of it. */
+  about: z.string().optional().catch(undefined),
   verdicts: z.array(sourceVerdict).default([]).catch([]),
 });
 type HeadBody = z.infer<typeof headBody>;
+
+/** The commit that a row of kind `policy` is about: the head that it made, or a commit that it refused; undefined: it does not say. */
+export function commitOfRow(body: string): string | undefined {
+  const { success, data } = headBody.safeParse(jsonOrUndefined(body));
+  return success ? (data.about ?? data.heads[0]?.hash) : undefined;
+}
 
 /**
  * The {@link SharedPolicyHead} of a source over the update log. Each row has the heads of all sources, so that during a move to
@@ -131,7 +140,7 @@ export function createSharedPolicyHead(
     refuse: async (verdict, seen) => {
       const body = bodyOf(updateLog.policy);
       const verdicts = verdictsWith(body, verdict.hash, verdict);
-      await updateLog.appendPolicy(JSON.stringify({ ...body, verdicts }), seen.place);
+      await updateLog.appendPolicy(JSON.stringify({ ...body, about: verdict.hash, verdicts }), seen.place);
     },
     propose: async (hash, seen, traceparent, verdict) => {
       // If the log has a newer row by now, the append below fails.
@@ -146,7 +155,7 @@ export function createSharedPolicyHead(
       };
       const heads = [own, ...body.heads.filter((head) => !isSame(head.source))].slice(0, SOURCES_KEPT);
       const verdicts = verdictsWith(body, hash, verdict);
-      await updateLog.appendPolicy(JSON.stringify({ ...body, heads, verdicts }), seen.place);
+      await updateLog.appendPolicy(JSON.stringify({ ...body, about: hash, heads, verdicts }), seen.place);
     },
     onChange: (listener) => {
       let last = ownHead(updateLog.policy)?.hash;

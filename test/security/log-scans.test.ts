@@ -89,7 +89,7 @@ describe('a question about the log carries no more out of the store than its ans
     return (await readChanges(sources, query)).changes.map(({ id }) => id);
   };
   const trace = (id: string, limits: Permitted) => async (): Promise<unknown> => {
-    const found = await findChange(id, { log, memories: [], commits: [], limits });
+    const found = await findChange(id, { log, memories: [], commits: [], commitOfRow: () => undefined, limits });
     return found.kind === 'update' ? found.record.id : undefined;
   };
   const ids = async (path: string, limits: Permitted): Promise<string[]> =>

@@ -18,7 +18,7 @@ interface TraceOptions extends TargetOptions {
 export function addTraceCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('trace')
-    .argument('<change>', 'the seq or the id of a data update, or a policy commit (at least 7 digits)')
+    .argument('<change>', 'the seq or the id of a data update, or a policy commit: at least 7 digits, or its seq')
     .description('Show what became of one change: at the server, and at each client, with times.');
   addTargetOptions(command, 'datasource or listener')
     .option('--json', 'print the response as JSON, with the clients of all pages')

@@ -3,7 +3,7 @@ import { SerialQueue } from '../../lib/async.js';
 import { type LargeRows, outlineOf } from './large-rows.js';
 import { type LogStore, type RowFilter, SCAN_CHARS, type ScannedRow } from './log-store.js';
 import { readUpdateRow } from './row.js';
-import type { AuditPage, AuditRecord } from './update-log.js';
+import type { AuditPage, AuditRecord, RowOutline } from './update-log.js';
 
 /** Characters of short rows that are parsed before everything else goes on. */
 const PARSED_AT_ONCE = 256 * 1024;
@@ -23,6 +23,12 @@ export class Audit {
   read(before: number, limit: number, filter: RowFilter = []): Promise<AuditPage> {
     const page = (): Promise<AuditPage> => this.#page(before, limit, filter);
     return limit === 1 ? page() : this.#turns.run(page);
+  }
+
+  /** {@link UpdateLog.row}. */
+  async row(seq: number): Promise<RowOutline | undefined> {
+    const [row] = await this.#store.scan({ before: seq + 1 }, 1, []);
+    return row?.seq === seq ? row : undefined;
   }
 
   async #page(before: number, limit: number, filter: RowFilter): Promise<AuditPage> {

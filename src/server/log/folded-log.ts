@@ -29,6 +29,7 @@ import type {
   NewRecord,
   PolicyHead,
   Recorded,
+  RowOutline,
   ShowsTopics,
   TailPage,
   UpdateLog,
@@ -303,6 +304,10 @@ export class FoldedLog implements UpdateLog {
 
   audit(before: number, limit: number, filter?: RowFilter): Promise<AuditPage> {
     return this.#audit.read(before, limit, filter);
+  }
+
+  row(seq: number): Promise<RowOutline | undefined> {
+    return this.#audit.row(seq);
   }
 
   record(seq: number): Promise<LogRecord | undefined> {

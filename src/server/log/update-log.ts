@@ -1,6 +1,6 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { Durability, RowFilter, StoreStatus, WriteStatus } from './log-store.js';
+import type { Durability, RowFilter, RowKind, StoreStatus, WriteStatus } from './log-store.js';
 
 /**
  * The update log: the ordered, durable record of all data updates (design D14). A publish appends here first; deliveries follow the records
@@ -105,6 +105,13 @@ export type AuditEntry = Omit<PeerEntry, 'data'> & { readonly dataBytes?: number
 /** A record of the audit. */
 export type AuditRecord = Omit<LogRecord, 'prev' | 'entries'> & { readonly entries: readonly AuditEntry[] };
 
+/** What a row of the log is. */
+export interface RowOutline {
+  readonly kind: RowKind;
+  /** Undefined: it is a long one. */
+  readonly body: string | undefined;
+}
+
 /** A part of the audit. */
 export interface AuditPage {
   readonly records: readonly AuditRecord[];
@@ -174,6 +181,8 @@ export interface UpdateLog {
    * Default: every update fits.
    */
   audit(before: number, limit: number, filter?: RowFilter): Promise<AuditPage>;
+  /** One row of any kind; undefined: there is none, or it was dropped. Rejects like {@link UpdateLog.audit}. */
+  row(seq: number): Promise<RowOutline | undefined>;
   /** One update with its inline data; undefined: it is no update, or was dropped. Rejects like {@link UpdateLog.audit}. */
   record(seq: number): Promise<LogRecord | undefined>;
   /** The seq of the oldest row that is kept, and the size of the store in bytes, where it can tell. Rejects like {@link UpdateLog.audit}. */

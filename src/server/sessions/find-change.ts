@@ -1,5 +1,6 @@
 import type { Permitted } from '../../auth/caller.js';
 import { SyncError } from '../../lib/errors.js';
+import type { RowKind } from '../log/log-store.js';
 import { lookThrough, partFor } from '../log/look-through.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import type { ChangeMemory } from '../trace/change-times.js';
@@ -14,32 +15,54 @@ type MemoryOf = Pick<ReadonlyMap<number | string, ChangeMemory<string>>, 'get'> 
 export type FoundChange =
   | { readonly kind: 'update'; readonly record: AuditRecord }
   | { readonly kind: 'commit'; readonly hash: string }
-  /** Nothing is known of it. `lookedTo`: rows before this one were not looked at. */
-  | { readonly kind: 'none'; readonly lookedTo: number | undefined };
+  /** Nothing is known of it. `lookedTo`: rows before this one were not looked at; `row`: what stands at this seq. */
+  | { readonly kind: 'none'; readonly lookedTo: number | undefined; readonly row?: OtherRow };
+
+/** What a row of the log is that is no data update; `commit`: what a row of kind `policy` is about, if it says so. */
+export interface OtherRow {
+  readonly kind: RowKind | 'dropped';
+  readonly commit: string | undefined;
+}
 
 /** Shortest part of a commit hash that is searched for. */
 const SHORTEST_HASH = 7;
 
-type Log = Pick<UpdateLog, 'head' | 'heads' | 'audit'>;
+type Log = Pick<UpdateLog, 'head' | 'heads' | 'audit' | 'row'>;
 
 /**
- * Finds a change by seq, one of these commits (or its beginning) or update id, where the caller may see any. Rejects with `request_invalid`
- * if several commits begin like this.
+ * Finds a change by seq (of an update, or of a row about a commit), one of these commits (or its beginning) or update id, where the caller
+ * may see any. Rejects with `request_invalid` if several commits begin like this.
  */
-export async function findChange(asked: string, { log, memories, commits, limits }: FindDeps): Promise<FoundChange> {
-  if (/^\d{1,15}$/.test(asked) && partFor(log, limits) !== undefined) {
+export async function findChange(asked: string, deps: FindDeps): Promise<FoundChange> {
+  const { log, memories, commits, limits } = deps;
+  const isSeq = /^\d{1,15}$/.test(asked) && partFor(log, limits) !== undefined;
+  if (isSeq) {
     const record = await recordAt(log, Number(asked));
     if (record !== undefined) return { kind: 'update', record };
   }
   const hash = commitOf(asked.toLowerCase(), commits);
   if (hash !== undefined) return { kind: 'commit', hash };
-  return await findById(asked, log, memories, limits);
+  const found = await findById(asked, log, memories, limits);
+  if (found.kind !== 'none' || !isSeq) return found;
+  const row = await otherRow(Number(asked), deps);
+  const isKnown = row?.commit !== undefined && commits.includes(row.commit);
+  return isKnown ? { kind: 'commit', hash: row.commit } : { ...found, ...(row && { row }) };
+}
+
+async function otherRow(seq: number, { log, commitOfRow }: FindDeps): Promise<OtherRow | undefined> {
+  if (seq < 1 || seq > log.head) return undefined;
+  const row = await log.row(seq);
+  if (row === undefined) return { kind: 'dropped', commit: undefined };
+  const isAbout = row.kind === 'policy' && row.body !== undefined;
+  return { kind: row.kind, commit: isAbout ? commitOfRow(row.body) : undefined };
 }
 
 interface FindDeps {
   readonly log: Log;
   readonly memories: Memories;
   readonly commits: readonly string[];
+  /** The commit that the body of a row of kind `policy` is about. */
+  readonly commitOfRow: (body: string) => string | undefined;
   readonly limits: Permitted;
 }
 

@@ -38,13 +38,15 @@ export interface SessionsOptions {
 }
 
 export interface SessionsDeps {
-  readonly log: SessionLog & Pick<UpdateLog, 'audit' | 'clockAheadMs'>;
+  readonly log: SessionLog & Pick<UpdateLog, 'audit' | 'row' | 'clockAheadMs'>;
   /** Nothing was in the log when this server started. */
   readonly isNewLog: boolean;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
   /** The served commit and those before it, the newest first. */
   readonly servedCommits: () => readonly string[];
+  /** The commit that the body of a row of kind `policy` is about; undefined: it does not say. */
+  readonly commitOfRow: (body: string) => string | undefined;
   /** The text of a module of a commit; undefined: there is none. */
   readonly moduleText: ClientAnswerDeps['moduleText'];
   /** Owners of client ids. */
@@ -149,7 +151,7 @@ export class Sessions {
     this.#waiters = waiters;
     this.waitApplied = (...args) => waiters.waitApplied(...args);
     const { recent, memory, onApplied } = deps;
-    const { servedCommits } = deps;
+    const { servedCommits, commitOfRow } = deps;
     const times = new ClientTimesKeeper({ recent, memory, servedCommits, onApplied, now: Date.now });
     const onSteps = times.said.bind(times);
     const asks = new ClientAsks({ registry, log: logger });
@@ -161,7 +163,7 @@ export class Sessions {
     const from = { clients, instances, ownerOf, whyReturning, now: Date.now };
     this.clients = createClientsView({ ...deps, ...from, instance, clockAheadMs: () => log.clockAheadMs });
     this.client = createClientAnswers({ ...deps, ...from, asks: relay });
-    this.trace = createTrace({ ...from, ...{ log, memory, policyHead, servedCommits, instance } });
+    this.trace = createTrace({ ...from, ...{ log, memory, policyHead, servedCommits, commitOfRow, instance } });
     this.everyone = (awaiting) => allClients(from, OTHERS_AGE_MS, awaiting);
     registry.watch((client, before) => {
       instances.changed();

@@ -6,7 +6,7 @@ import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { refusalView, type TraceMemory } from '../trace/change-times.js';
 import { type AllClientsDeps, allClients } from './all-clients.js';
 import { isPolicyTopic, isVisible } from './client-view.js';
-import { findChange } from './find-change.js';
+import { type FoundChange, findChange, type OtherRow } from './find-change.js';
 import { isConcerned, type KnownClient, wasConnected, wasThere } from './known-client.js';
 import {
   commitHashes,
@@ -35,11 +35,13 @@ export interface TraceQuery {
 
 export interface TraceDeps extends AllClientsDeps {
   readonly instance: string;
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'heads' | 'audit' | 'clockAheadMs'>;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'heads' | 'audit' | 'row' | 'clockAheadMs'>;
   readonly memory: TraceMemory;
   readonly policyHead: () => string | undefined;
   /** The served commit and those before it, the newest first. */
   readonly servedCommits: () => readonly string[];
+  /** The commit that the body of a row of kind `policy` is about; undefined: it does not say. */
+  readonly commitOfRow: (body: string) => string | undefined;
 }
 
 /** What a trace says beside what all have in common. */
@@ -75,8 +77,8 @@ export function createTrace(deps: TraceDeps): (query: TraceQuery) => Promise<Tra
     const policyHead = deps.policyHead();
     const served = deps.servedCommits();
     const commits = commitHashes(memories, policyHead === undefined ? served : [policyHead, ...served]);
-    const { log } = deps;
-    const found = await findChange(query.id, { log, memories, commits, limits: query.limits });
+    const { log, commitOfRow } = deps;
+    const found = await findChange(query.id, { log, memories, commits, commitOfRow, limits: query.limits });
     const visible = all.named.filter(([, client]) => isVisible(client, query.limits));
     const remembered = (key: number | string): Remembered[] => rememberedOf(memories, key);
     const part = found.kind === 'update' ? permittedPart(found.record, query.limits) : undefined;
@@ -89,7 +91,7 @@ export function createTrace(deps: TraceDeps): (query: TraceQuery) => Promise<Tra
           })
         : record && tracedUpdate(record, remembered(record.seq), visible, query, deps.log.epoch);
     if (traced === undefined)
-      throw unknown(query.id, deps.log.head, found.kind === 'none' ? found.lookedTo : undefined);
+      throw unknown(query.id, deps.log.head, found.kind === 'none' ? found : { lookedTo: undefined });
     return answerOf(traced, query, { ...deps, incomplete: all.incomplete });
   };
 }
@@ -206,11 +208,28 @@ function stagesOf(
   return [...stages, ...recorded].sort((one, other) => one.at - other.at);
 }
 
-function unknown(id: string, head: number, lookedTo: number | undefined): SyncError {
-  const isRow = /^\d{1,15}$/.test(id) && Number(id) >= 1 && Number(id) <= head;
-  const why = isRow
-    ? `row ${id} of the update log is no data update, or was dropped`
-    : `the update log goes to ${head}${lookedTo === undefined ? '' : `, and ids were looked for down to ${lookedTo}`}`;
+function unknown(id: string, head: number, { lookedTo, row }: Unfound): SyncError {
+  const why =
+    row === undefined
+      ? `the update log goes to ${head}${lookedTo === undefined ? '' : `, and ids were looked for down to ${lookedTo}`}`
+      : `row ${id} of the update log ${rowText(row)}`;
   const text = `no data update or policy commit ${JSON.stringify(id.slice(0, 100))} is known: ${why}`;
   return new SyncError('trace_unknown', text);
+}
+
+type Unfound = Pick<Extract<FoundChange, { kind: 'none' }>, 'lookedTo' | 'row'>;
+
+function rowText({ kind, commit }: OtherRow): string {
+  switch (kind) {
+    case 'policy':
+      return commit === undefined
+        ? 'is a change of the policy source, which is traced by its commit'
+        : `is about commit ${commit.slice(0, 100)}, of which no server instance has the times any more`;
+    case 'base':
+      return 'is a change of the configured data sources (SYNC_DATA_CONFIG_SOURCES), which has no trace';
+    case 'update':
+      return 'keeps the document of earlier updates, and is none itself';
+    case 'dropped':
+      return 'was dropped: superseded updates are kept for SYNC_LOG_RETENTION';
+  }
 }
