@@ -10,6 +10,7 @@ import { tokenSetting } from '../lib/setting-kinds.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { DURATION_FORMS, parseDuration } from './durations.js';
+import { listedBy } from './listed-option.js';
 import { addConfigOption, loadProgramSettings, withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
@@ -133,15 +134,6 @@ function ttlError(words: readonly string[]): UsageError {
     .filter((word) => /^[\w-]{1,16}$/.test(word))
     .join(' ');
   return new UsageError(`--ttl takes a duration: ${DURATION_FORMS}${/^-?\d/.test(shown) ? ` (is "${shown}")` : ''}`);
-}
-
-/** Collects the words of a repeatable option. A text without one is refused: a token with an empty list would permit nothing. */
-function listedBy(option: string): (text: string, before?: string[]) => string[] {
-  return (text, before = []) => {
-    const words = text.split(',').filter((word) => word !== '');
-    if (words.length === 0) throw new UsageError(`${option} has an empty value: give one, or leave it out`);
-    return [...before, ...words];
-  };
 }
 
 function readClaims(text: string): object {

@@ -7,6 +7,7 @@ import { shortAnswer } from '../lib/problem-text.js';
 import { serverAddress } from '../lib/server-address.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { type CommandIo, printLine } from './command-io.js';
+import { listedBy } from './listed-option.js';
 import { withConfig } from './program-settings.js';
 import { readInput } from './read-input.js';
 import { EXIT, ExitError, UsageError } from './run-program.js';
@@ -53,9 +54,9 @@ export function addPublishCommand(program: Command, io: CommandIo, name = 'publi
     .option('--src-config <json>', 'how they fetch it, for example {"headers":{"Authorization":"Bearer ..."}}')
     .option('--data <json>', 'inline data, instead of a URL; @file reads a file, @- standard input; sent as written')
     .option(
-      '-t, --topic <topic>',
-      `topic to publish on; may be repeated (default: ${DEFAULT_TOPIC})`,
-      (topic, all: string[] | undefined) => [...(all ?? []), topic],
+      '-t, --topic <topics>',
+      `topics to publish on, separated by commas; may be repeated (default: ${DEFAULT_TOPIC})`,
+      listedBy('--topic'),
     )
     .option('--dst-path <path>', 'path in the document tree where the data is saved')
     .addOption(new Option('--save-method <method>', 'how it is saved').choices(SAVE_METHODS).default('PUT'))
@@ -115,7 +116,7 @@ function tellWait(
   say: Say,
 ): void {
   if (applied === undefined)
-    throw new SyncError('not_applied', 'this server does not tell what its clients have applied');
+    throw new SyncError('opal_server', 'published, but an OPAL server does not tell what its clients have applied');
   const concerned = applied + lagging.length + away.length + unknown.length;
   say(
     concerned === 0 && incomplete === undefined

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { serverAddress } from '../lib/server-address.js';
 import { parsedAnswer } from './all-clients.js';
 import { type CommandIo, printLine } from './command-io.js';
+import { listedBy } from './listed-option.js';
 import { withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer } from './server-fetch.js';
@@ -29,10 +30,11 @@ export function addRefreshCommand(program: Command, io: CommandIo): void {
     .command('refresh')
     .description('Have clients fetch documents again, for example after a data source was repaired.')
     .option('--path <path>', 'documents at, below or around this path; / means all')
-    .option('-t, --topic <topic>', 'documents of this topic; may be repeated', (topic, all: string[] | undefined) => [
-      ...(all ?? []),
-      topic,
-    ])
+    .option(
+      '-t, --topic <topics>',
+      'documents of these topics, separated by commas; may be repeated',
+      listedBy('--topic'),
+    )
     .option('--reason <text>', 'why, for the logs of the clients')
     .option('--json', 'print the response of the server as JSON');
   addTargetOptions(command, 'datasource').action((options: RefreshOptions) =>

@@ -1,7 +1,9 @@
+import * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { basicAuthorization, bodyText } from '../lib/http-response.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 import { loadProgramSettings } from './program-settings.js';
@@ -79,10 +81,11 @@ function failureOf(answer: Answered, request: ServerRequest, rules: AnswerRules)
   const { what, unreachable = 'server_unreachable' } = rules;
   const failed = what === undefined ? '' : `${what}: `;
   const who = what === undefined ? redactUrl(request.url) : 'the server';
-  if (answer.status === 404 && answer.errorCode === undefined) {
-    const peer = unreachable === 'client_unreachable' ? 'client' : 'server';
-    const message = `${failed}${redactUrl(request.url)} answered 404: this is not the address of a sync ${peer}`;
-    return new SyncError(unreachable, message);
+  const peer = unreachable === 'client_unreachable' ? 'client' : 'server';
+  const absence = answer.status === 404 ? absentOf(answer, peer) : undefined;
+  if (absence !== undefined) {
+    const code = absence.isOpal && peer === 'server' ? 'opal_server' : unreachable;
+    return new SyncError(code, `${failed}${redactUrl(request.url)} answered 404: ${absence.text}`);
   }
   const unsent = answer.status === 401 && request.token === undefined ? ' (no token was sent)' : '';
   const said = problemText(request.token?.hideIn(answer.text) ?? answer.text);
@@ -91,6 +94,19 @@ function failureOf(answer: Answered, request: ServerRequest, rules: AnswerRules)
   const why = answer.status === 401 ? refusedTokenText(said, request.token, isMaster) : undefined;
   return new SyncError(codeOf(answer, rules), `${failed}${why === undefined ? answered : `${why} (${answered})`}`);
 }
+
+/** What has no such route, by its answer; undefined: the route is there, and has not what was asked for. */
+function absentOf({ text, errorCode }: Answered, peer: string): { text: string; isOpal?: boolean } | undefined {
+  if (errorCode === 'not_found')
+    return { text: `the sync ${peer} has nothing there: it is of another version, or its address has a path too much` };
+  if (errorCode !== undefined) return undefined;
+  // As OPAL's framework says it; our own servers give each error a code.
+  const { success } = opalNotFound.safeParse(jsonOrUndefined(text));
+  if (success) return { text: `this is an OPAL ${peer}, which does not have this`, isOpal: true };
+  return { text: `this is not the address of a sync ${peer}` };
+}
+
+const opalNotFound = z.strictObject({ detail: z.literal('Not Found') });
 
 /** Returns the server's error code, except `unauthorized`, whose remedy is for servers: here, the token of the caller is wrong. */
 function codeOf(

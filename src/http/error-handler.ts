@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ERROR_CODES, errorText, failureFields, SyncError } from '../lib/errors.js';
+import { ERROR_CODES, type ErrorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 
 /**
@@ -19,11 +19,17 @@ export function useErrorHandler(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply, log));
 }
 
+const NOT_FOUND: ErrorCode = 'not_found';
+
 /** 405 with every method of the path, else 404. */
 function sendUnknown(routes: RouteMethods, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const methods = routes.of(request.url.split('?', 1)[0] ?? '');
-  if (methods.length === 0) return reply.code(404).send({ detail: 'Not Found' });
-  return reply.code(405).header('allow', methods.join(', ')).send({ detail: 'Method Not Allowed' });
+  // An OPAL server says the same, without a code.
+  if (methods.length === 0) return reply.code(404).header('x-sync-error', NOT_FOUND).send({ detail: 'Not Found' });
+  return reply
+    .code(405)
+    .headers({ allow: methods.join(', '), 'x-sync-error': NOT_FOUND })
+    .send({ detail: 'Method Not Allowed' });
 }
 
 /** Sends the response for a thrown error. */

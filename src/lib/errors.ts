@@ -52,6 +52,12 @@ export const ERROR_CODES = {
     remedy:
       'Give a token of the type that the message, or `--help` of the command, names: `policysync token --type <type> --out <file>` issues one; pass it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries again by itself.',
   },
+  opal_server: {
+    status: 502,
+    cause: 'A command asked an OPAL server for what only a PolicySync server has, such as the state of its clients.',
+    remedy:
+      'Give the address of a PolicySync server (SYNC_SERVER_URL). With an OPAL server use `publish` without --wait, and its own `GET /statistics` (OPAL_STATISTICS_ENABLED) for its clients; see docs/opal-migration.md.',
+  },
   master_token_refused: {
     status: 502,
     cause: 'The sync server issued no token, since the master token is another one than its own.',
@@ -162,8 +168,8 @@ export const ERROR_CODES = {
   },
   not_found: {
     status: 404,
-    cause: 'There is nothing at this address.',
-    remedy: 'Compare the path with docs/http-api.md.',
+    cause: 'There is nothing at this address (404), or nothing for this method (405).',
+    remedy: 'Compare path and method with docs/http-api.md; `Allow` of a 405 has the methods.',
   },
   policy_not_ready: {
     status: 503,

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { bearer, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { type CommandResult, runCommand, startCommand } from '../support/command.js';
+import { startFakeOpal } from '../support/fake-opal.js';
 import { field, postJson } from '../support/http.js';
 import { programFile } from '../support/program-file.js';
 import { runHere } from '../support/run-here.js';
@@ -141,6 +142,32 @@ describe('commands that look at a running server', () => {
       assert.match((await policysync('refresh', '--path', '/nothing/here')).stdout, /^Nothing to fetch again/);
       const wrong = await policysync('refresh');
       assert.deepEqual([wrong.code, /--path .* or --topic/.test(wrong.stderr)], [2, true]);
+    });
+  });
+
+  describe('an OPAL server', () => {
+    it('is recognised by what it does not have, and what can be used instead is said', async () => {
+      await using opal = await startFakeOpal();
+      const env = { SYNC_SERVER_URL: opal.url };
+      for (const [args, what] of [
+        [['status'], /\/clients answered 404: this is an OPAL server, which does not have this/],
+        [['clients'], /this is an OPAL server/],
+        [['log'], /\/data\/log\S* answered 404: this is an OPAL server/],
+        [['trace', '7'], /\/trace\/7 answered 404: this is an OPAL server/],
+        [['refresh', '--path', '/'], /not refreshed: .* this is an OPAL server/],
+        [
+          ['publish', '--dst-path', '/a', '--data', '1', '--wait'],
+          /published, but an OPAL server does not tell what its clients have applied/,
+        ],
+      ] as const) {
+        const { code, stderr } = await runHere('policysync', args, env);
+        assert.equal(code, 1, stderr);
+        assert.match(stderr, what);
+        assert.match(stderr, /What to do: .*`publish` without --wait.*\[opal_server\]$/m);
+      }
+      // Of our server a path too much is no OPAL server.
+      const wrong = await runHere('policysync', ['clients', '--server-url', `${server.url}/api`]);
+      assert.match(wrong.stderr, /answered 404: the sync server has nothing there: .*a path too much/);
     });
   });
 

@@ -52,13 +52,11 @@ test('passes inline data on as written, and entries of a file or of standard inp
     '--data',
     ' {"n": 12345678901234567890} ',
     '-t',
-    'a',
-    '-t',
-    'b',
+    'a,b',
     '--dst-path',
     '/n',
   ]);
-  assert.match(inline.stdout, /PUT \/n from inline data \(27 bytes\), topics a, b/);
+  assert.match(inline.stdout, /PUT \/n from inline data \(27 bytes\), topics a, b\n/);
   const entries =
     '[{"url":"","topics":["a"],"dst_path":"/m","data":[1.0]},{"url":"","topics":["a"],"dst_path":"/n","save_method":"DELETE"}]';
   const file = await publish(server.url, ['--entries-file', '-'], { input: entries });

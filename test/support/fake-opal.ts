@@ -44,7 +44,8 @@ export async function startFakeOpal(): Promise<FakeOpal> {
     const send = (status: number, body: unknown): void => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
-    if (url.pathname === '/data/config') send(200, { entries: opal.entries });
+    if (url.pathname === '/data/config')
+      send(200, request.method === 'POST' ? { status: 'ok' } : { entries: opal.entries });
     else if (url.pathname === '/policy') {
       const bundle = opal.policy(url.searchParams.get('base_hash') ?? '');
       if (bundle === undefined) send(503, { detail: 'policy repo is not ready' });
