@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { parseBody } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
 import { dataUpdate } from '../wire/data.js';
@@ -64,4 +65,16 @@ test('a document that is nested deeper than engines read is refused', () => {
 test('a socket publish has the same bounds, before its topics are spread out', () => {
   const text = JSON.stringify({ entries: [{ url: 'http://x', topics: ['a/'.repeat(50_000)], dst_path: '/a' }] });
   assert.throws(() => socketUpdate(['a'], text), /32 levels/);
+});
+
+test('a socket publish with an empty topic or id is refused as over REST, naming the field', () => {
+  const update = { entries: [{ url: 'http://x', topics: ['a'], dst_path: '/a' }] };
+  const refused = (topics: string[], more: object, at: (string | number)[]) =>
+    assert.throws(
+      () => socketUpdate(topics, JSON.stringify({ ...update, ...more })),
+      (error) => error instanceof SyncError && isDeepStrictEqual((error.detail as { loc: unknown }[])[0]?.loc, at),
+    );
+  refused(['a'], { id: '' }, ['body', 'id']);
+  refused(['a'], { entries: [{ ...update.entries[0], topics: ['a', ''] }] }, ['body', 'entries', 0, 'topics', 1]);
+  refused(['a', ''], {}, ['topics']);
 });

@@ -97,10 +97,13 @@ const inlineData = z.custom<JsonText>((value) => value instanceof JsonText, {
   error: `must be nested at most ${MAX_JSON_DEPTH} levels deep`,
 });
 
+/** Of texts that something is looked for by. */
+const NOT_EMPTY = 'must not be empty';
+
 const entryFields = {
   url: z.string(),
   config: entryConfig.nullish(),
-  topics: list(z.string(), { max: UPDATE_LIMITS.topics, empty: 'must name at least one topic' }),
+  topics: list(z.string().min(1, NOT_EMPTY), { max: UPDATE_LIMITS.topics, empty: 'must name at least one topic' }),
   dst_path: docPath,
   save_method: z.enum(SAVE_METHODS).default('PUT'),
   inline_data: z.boolean().optional(),
@@ -150,7 +153,7 @@ const MAX_RETAIN_SECONDS = 10 * 365 * 24 * 60 * 60;
 /** Body of `POST /data/config` (specification "DataUpdate"). */
 export const dataUpdate = z.object({
   ...updateFields,
-  id: z.string().max(UPDATE_LIMITS.idChars).nullish(),
+  id: z.string().min(1, `${NOT_EMPTY}: leave it out, and the server makes one`).max(UPDATE_LIMITS.idChars).nullish(),
   reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
   /** Whether clients that connect later get it too, or for how many seconds (design D17). Default: the server's setting. */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),

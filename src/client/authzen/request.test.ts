@@ -41,10 +41,15 @@ test('the input has the four members as they were written, and no other', () => 
   assert.equal(inputOf(single(`{${WHOLE}}`)), `{"subject":${SUBJECT},"action":${ACTION},"resource":${RESOURCE}}`);
 });
 
-test('an optional member that is null counts as absent', () => {
-  const text = `{${WHOLE},"context":null,"evaluations":null,"options":null}`;
-  assert.equal(single(text).context, undefined);
-  assert('single' in many(text));
+test('null is no object, no list and no text, as the schema of the specification has it', () => {
+  refuses(() => single(`{${WHOLE},"context":null}`), /context: must be an object, and is null/);
+  refuses(() => many(`{${WHOLE},"evaluations":null}`), /evaluations: must be a list, and is null/);
+  refuses(() => many(`{${WHOLE},"options":null}`), /options: must be an object, and is null/);
+  refuses(() => many(`{${WHOLE},"context":null,"evaluations":[{}]}`), /context: must be an object, and is null/);
+  assert.deepEqual(inputsOf(many(`{${WHOLE},"evaluations":[{"context":null},{"subject":null}]}`)), [
+    'context: must be an object, and is null',
+    'subject: must be an object, and is null',
+  ]);
 });
 
 test('what is missing or of a wrong type is a 400 that names it', () => {
@@ -57,7 +62,7 @@ test('what is missing or of a wrong type is a 400 that names it', () => {
     ['null', /the body: must be an object, and is null/],
     ['"x"', /the body: must be an object, and is a string/],
     ['{}', /subject: is missing/],
-    [`{"subject":null,"action":${ACTION},"resource":${RESOURCE}}`, /subject: is missing/],
+    [`{"subject":null,"action":${ACTION},"resource":${RESOURCE}}`, /subject: must be an object, and is null/],
     [`{"subject":"ann","action":${ACTION},"resource":${RESOURCE}}`, /subject: must be an object, and is a string/],
     [`{"subject":{"id":"x"},"action":${ACTION},"resource":${RESOURCE}}`, /subject\.type: is missing/],
     [`{"subject":{"type":"x"},"action":${ACTION},"resource":${RESOURCE}}`, /subject\.id: is missing/],
@@ -125,7 +130,7 @@ test('the depth is bounded', () => {
 });
 
 test('without evaluations, or with none, it is one evaluation', () => {
-  for (const more of ['', ',"evaluations":[]', ',"evaluations":null', ',"evaluations":[],"options":{}']) {
+  for (const more of ['', ',"evaluations":[]', ',"evaluations":[],"options":{}']) {
     const request = many(`{${WHOLE}${more}}`);
     assert('single' in request, more);
     assert.equal(inputOf(request.single), `{${WHOLE}}`);
@@ -136,7 +141,7 @@ test('members of the request are defaults, and are replaced as a whole', () => {
   const [subject, action, resource] = [SUBJECT, ACTION, RESOURCE].map((text) => JSON.parse(text) as unknown);
   const text = `{"subject":${SUBJECT},"action":${ACTION},"resource":{"type":"todo","id":"1","properties":{"a":1}},
     "context":{"time":"t","ip":"i"},
-    "evaluations":[{},{"resource":{"type":"todo","id":"2"}},{"context":{"time":"u"},"subject":null,"resource":${RESOURCE}}]}`;
+    "evaluations":[{},{"resource":{"type":"todo","id":"2"}},{"context":{"time":"u"},"resource":${RESOURCE}}]}`;
   assert.deepEqual(inputsOf(many(text)), [
     { subject, action, resource: { type: 'todo', id: '1', properties: { a: 1 } }, context: { time: 't', ip: 'i' } },
     { subject, action, resource: { type: 'todo', id: '2' }, context: { time: 't', ip: 'i' } },
@@ -169,9 +174,8 @@ test('a subject or resource without a type takes that of its default, and nothin
       ),
     ).map((input) => (typeof input === 'string' ? input : (input as { resource: unknown }).resource));
   assert.deepEqual(resources('{"id":"2"}'), [{ type: 'todo', id: '2' }]);
-  assert.deepEqual(resources('{"type":null,"id":"2","properties":{"b":1}}'), [
-    { type: 'todo', id: '2', properties: { b: 1 } },
-  ]);
+  assert.deepEqual(resources('{"id":"2","properties":{"b":1}}'), [{ type: 'todo', id: '2', properties: { b: 1 } }]);
+  assert.deepEqual(resources('{"type":null,"id":"2"}'), ['resource.type: must be a string, and is null']);
   assert.deepEqual(resources('{"type":"note"}'), ['resource.id: is missing']);
   assert.deepEqual(resources('{}'), ['resource.id: is missing']);
   assert.deepEqual(resources('{"type":7,"id":"2"}'), ['resource.type: must be a string, and is a number']);
@@ -184,9 +188,9 @@ test('evaluations that are no list of objects, and options that are wrong, are e
   const semantic = (text: string) => () =>
     many(`{${WHOLE},"evaluations":[{}],"options":{"evaluations_semantic":${text}}}`);
   refuses(semantic('"all"'), /must be one of execute_all, deny_on_first_deny, permit_on_first_permit/);
+  refuses(semantic('null'), /options\.evaluations_semantic: must be a string, and is null/);
   refuses(semantic('1'), /options\.evaluations_semantic: must be a string/);
   for (const [text, semanticOf] of [
-    ['null', 'execute_all'],
     ['"deny_on_first_deny"', 'deny_on_first_deny'],
     ['"permit_\\u006fn_first_permit"', 'permit_on_first_permit'],
   ] as const) {

@@ -5,7 +5,8 @@ import { elements, jsonKind, members, numbers, objectText } from '../../lib/json
 
 /**
  * Requests of the AuthZEN Authorization API 1.0, read from text. What the policy gets are the parts as they were written: no number
- * changes, and no member is lost. Unknown members are ignored; an optional member that is null counts as absent.
+ * changes, and no member is lost. Unknown members are ignored; null is a value of a wrong type, as the schemas of the working group
+ * have it (`context` is an object).
  */
 
 /** Most levels of nested objects and arrays in a request. */
@@ -68,7 +69,7 @@ export function readEvaluations(
   limits: { readonly maxEvaluations: number; readonly maxTotalLength: number },
 ): EvaluationsRequest {
   const request = bodyMembers(body);
-  const list = optional(request, 'evaluations');
+  const list = request.get('evaluations');
   if (list !== undefined && jsonKind(list) !== 'array') throw wrongType('evaluations', 'a list', list);
   const semantic = semanticOf(request);
   const items = list === undefined ? [] : elements(list);
@@ -157,19 +158,14 @@ function objectMembers(text: string, what: string): Members {
   });
 }
 
-function optional(from: Members, name: string): string | undefined {
-  const text = from.get(name);
-  return text === 'null' ? undefined : text;
-}
-
 function required(from: Members, name: string): string {
-  const text = optional(from, name);
+  const text = from.get(name);
   if (text === undefined) throw badRequest(`${name}: is missing`);
   return text;
 }
 
 function string(from: Members, name: string, what: string): string {
-  const text = optional(from, name);
+  const text = from.get(name);
   if (text === undefined) throw badRequest(`${what}.${name}: is missing`);
   if (!text.startsWith('"')) throw wrongType(`${what}.${name}`, 'a string', text);
   const value = jsonString(text);
@@ -178,7 +174,7 @@ function string(from: Members, name: string, what: string): string {
 }
 
 function objectOrAbsent(from: Members, name: string, what: string): string | undefined {
-  const text = optional(from, name);
+  const text = from.get(name);
   if (text !== undefined && jsonKind(text) !== 'object') throw wrongType(`${what}${name}`, 'an object', text);
   return text;
 }
@@ -240,7 +236,7 @@ class ItemReader {
         subject: this.#entity(item, 'subject'),
         action: this.#entity(item, 'action'),
         resource: this.#entity(item, 'resource'),
-        context: contextOf(item) ?? optional(this.#defaults, 'context'),
+        context: contextOf(item) ?? this.#defaults.get('context'),
       };
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
@@ -249,7 +245,7 @@ class ItemReader {
   }
 
   #entity(item: Members, name: EntityName): Entity {
-    const given = optional(item, name);
+    const given = item.get(name);
     if (given !== undefined) return entity(name === 'action' ? given : this.#typed(given, name), name);
     const known = this.#entities.get(name) ?? entity(required(this.#defaults, name), name);
     this.#entities.set(name, known);
@@ -259,9 +255,8 @@ class ItemReader {
   /** A subject or resource with the type of its default, if it has none. */
   #typed(text: string, name: 'subject' | 'resource'): string {
     const own = objectMembers(text, name);
-    const fallback = optional(this.#defaults, name);
-    const type =
-      optional(own, 'type') === undefined && fallback !== undefined ? members(fallback).get('type') : undefined;
+    const fallback = this.#defaults.get(name);
+    const type = own.get('type') === undefined && fallback !== undefined ? members(fallback).get('type') : undefined;
     return type === undefined
       ? text
       : objectText([['type', type], ...[...own].filter(([member]) => member !== 'type')]);
@@ -272,7 +267,7 @@ function semanticOf(request: Members): Semantic {
   const options = objectOrAbsent(request, 'options', '');
   if (options === undefined) return 'execute_all';
   const own = objectMembers(options, 'options');
-  if (optional(own, 'evaluations_semantic') === undefined) return 'execute_all';
+  if (own.get('evaluations_semantic') === undefined) return 'execute_all';
   const given = string(own, 'evaluations_semantic', 'options');
   const found = SEMANTICS.find((one) => one === given);
   if (found === undefined) throw badRequest(`options.evaluations_semantic: must be one of ${SEMANTICS.join(', ')}`);
@@ -285,10 +280,10 @@ function pageOf(request: Members): SearchRequest['page'] {
   if (text === undefined) return undefined;
   const page = objectMembers(text, 'page');
   objectOrAbsent(page, 'properties', 'page.');
-  const limit = optional(page, 'limit');
+  const limit = page.get('limit');
   if (limit !== undefined && !/^(0|[1-9]\d{0,14})$/.test(limit))
     throw badRequest('page.limit: must be a whole number of 0 or more');
-  const token = optional(page, 'token') === undefined ? undefined : string(page, 'token', 'page');
+  const token = page.get('token') === undefined ? undefined : string(page, 'token', 'page');
   return { token, limit: limit === undefined ? undefined : Number(limit) };
 }
 

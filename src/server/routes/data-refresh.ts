@@ -18,7 +18,7 @@ export interface DataRefreshDeps {
 
 const refreshBody = z
   .object({
-    topics: list(z.string(), { max: MAX_TOPICS, empty: 'must name at least one topic' })
+    topics: list(z.string().min(1, 'must not be empty'), { max: MAX_TOPICS, empty: 'must name at least one topic' })
       .optional()
       .describe('Default: any'),
     path: z
