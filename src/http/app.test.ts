@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
-import { after, test } from 'node:test';
+import { type AddressInfo, connect } from 'node:net';
+import { after, before, describe, it, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
 import { patience } from '../../test/support/until.js';
 import { SyncError } from '../lib/errors.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { closeHttpApp, createHttpApp } from './app.js';
+import { parserRefusal } from './parser-errors.js';
 import { addRoute } from './route.js';
 
 const BODY_LIMIT_BYTES = 2048;
@@ -59,8 +61,93 @@ test('answers an unknown path with 404, also when the body is not readable', asy
     const answer = await app.inject(options);
     assert.equal(answer.statusCode, 404);
     assert.equal(answer.body, '{"detail":"Not Found"}');
+    assert.equal(answer.headers['x-sync-error'], 'not_found');
   }
 });
+
+describe('what Node cannot read as a request', () => {
+  const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log: silentLogger() });
+  before(async () => {
+    const open = { access: 'everyone', strangers: 'all', tag: 'Test', summary: 'For tests' } as const;
+    addRoute(app, { ...open, method: 'POST', path: '/things' }, () => 'done');
+    await app.listen({ host: '127.0.0.1', port: 0 });
+  });
+  after(() => app.close());
+
+  const host = 'Host: x\r\n';
+  for (const [what, sent, status, code, detail] of [
+    ['a request line that is none', 'nonsense\r\n\r\n', 400, 'request_invalid', /cannot be read as HTTP: /],
+    [
+      'two lengths',
+      `POST /things HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n`,
+      400,
+      'request_invalid',
+      /HTTP: /,
+    ],
+    [
+      'headers that are too large',
+      `GET / HTTP/1.1\r\n${host}X: ${'x'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'headers_too_large',
+      /16384 bytes/,
+    ],
+    [
+      'chunk extensions that are too large',
+      `POST /things HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\n1;${'a'.repeat(20_000)}\r\nx\r\n`,
+      413,
+      'body_too_large',
+      /extensions of a chunk/,
+    ],
+    [
+      'a request without Host',
+      'GET /things HTTP/1.1\r\nConnection: close\r\n\r\n',
+      400,
+      'request_invalid',
+      /no header Host/,
+    ],
+    [
+      'an unknown expectation',
+      `POST /things HTTP/1.1\r\n${host}Expect: tea\r\n\r\n`,
+      417,
+      'request_invalid',
+      /not "tea"/,
+    ],
+  ] as const) {
+    it(`${what} gets ${status} with the body that all errors have`, async () => {
+      const answer = await exchange(app, sent);
+      assert.equal(answer.status, status, answer.text);
+      assert.equal(answer.headers.get('x-sync-error'), code);
+      assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+      const body = JSON.parse(answer.body) as { detail: string };
+      assert.deepEqual(Object.keys(body), ['detail']);
+      assert.match(body.detail, detail);
+    });
+  }
+
+  it('a request that does not arrive in time gets 408, and HTTP/1.0 needs no Host', async () => {
+    const late = parserRefusal(Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    assert.deepEqual([late.status, late.code], [408, 'request_timeout']);
+    assert.equal((await exchange(app, 'POST /things HTTP/1.0\r\n\r\n')).status, 200);
+  });
+});
+
+/** Sends bytes, and reads the response until the connection ends. */
+async function exchange(app: FastifyInstance, sent: string) {
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1');
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  socket.on('error', () => undefined); // a reset after the response
+  socket.write(sent);
+  await new Promise((resolve) => socket.once('close', resolve));
+  const [head = '', body = ''] = text.split(/\r\n\r\n(.*)/s);
+  const [line = '', ...lines] = head.split('\r\n');
+  const headers = new Headers(
+    lines.map((each): [string, string] => [each.slice(0, each.indexOf(':')), each.slice(each.indexOf(':') + 1).trim()]),
+  );
+  return { status: Number(line.split(' ')[1]), headers, body, text };
+}
 
 test('answers a wrong method with 405 and every method of the path', async () => {
   for (const [url, allow] of [

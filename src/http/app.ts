@@ -12,6 +12,7 @@ import { type CallerBudgets, createCallerBudgets, useCallerBudgets } from './cal
 import { sendError, useErrorHandler } from './error-handler.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
+import { answerParserError, useProtocolChecks } from './parser-errors.js';
 import { usePartialAnswers } from './partial-answers.js';
 import { type HostCheck, useAuthHook, useCors, useRateLimit, useSlowReaderTimeout } from './request-guards.js';
 import { upgradeOptions } from './upgrade.js';
@@ -58,7 +59,7 @@ export interface HttpAppOptions {
  * authentication (`useAuthHook`). Ignores a trailing slash. Add routes with `addRoute`, then call {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
-  const upgrades = upgradeOptions(() => app.server);
+  const ofNode: object = { ...upgradeOptions(() => app.server), requireHostHeader: false };
   const app = fastify({
     logger: false,
     bodyLimit: options.bodyLimitBytes,
@@ -70,13 +71,15 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Hidden from Fastify's types, which would make every app one of TLS.
     ...(options.tls === undefined
-      ? { http: upgrades }
-      : ({ https: { ...listenerOptions(options.tls), ...upgrades } } as object)),
+      ? { http: ofNode }
+      : ({ https: { ...listenerOptions(options.tls), ...ofNode } } as object)),
+    clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => {
       sendError(error, request, reply, deps.log);
     },
   });
   app.decorate('declaredRoutes', []);
+  useProtocolChecks(app);
   const { checkHost, limits } = options;
   if (checkHost !== undefined)
     app.addHook(

@@ -25,6 +25,16 @@ export const ERROR_CODES = {
     remedy:
       'Send a URL entry instead of inline data, or raise SYNC_BODY_LIMIT_BYTES. /token and /webhook have limits of their own.',
   },
+  headers_too_large: {
+    status: 431,
+    cause: 'Request line and headers of a request are larger than a program reads (16 KiB).',
+    remedy: 'Send fewer or shorter headers, such as cookies of other programs on the same host, and a shorter query.',
+  },
+  request_timeout: {
+    status: 408,
+    cause: 'The headers or the body of a request took longer to arrive than they may.',
+    remedy: 'Send the request without pauses; a proxy in front should take in whole requests before it passes them on.',
+  },
   unauthorized: {
     status: 401,
     cause: 'The request has no token, or one that is not valid.',

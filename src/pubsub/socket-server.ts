@@ -1,9 +1,10 @@
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { firstOf } from '../lib/async.js';
 import type { Budget, Release } from '../lib/budget.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
+import { rawRefusal } from '../lib/raw-refusal.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
 import { EventLoopTick } from './event-loop-tick.js';
@@ -192,20 +193,9 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
 
   async function refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
     const error = (await heldBack(request, socket, reason)) ?? reason;
-    const known = error instanceof SyncError;
-    const status = isLeaving ? 503 : known ? error.status : 500;
-    const retryAfter = isLeaving ? LEAVING_RETRY_SECONDS : known ? error.retryAfterSeconds : undefined;
-    const body = JSON.stringify({ detail: known ? (error.detail ?? error.message) : STATUS_CODES[status] });
-    const headers = [
-      `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
-      'Connection: close',
-      'Content-Type: application/json',
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
-      ...(retryAfter === undefined ? [] : [`Retry-After: ${Math.ceil(retryAfter)}`]),
-    ];
     socket.once('finish', () => socket.destroy());
-    socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`);
+    const leaving = { status: 503, retryAfterSeconds: LEAVING_RETRY_SECONDS };
+    socket.end(rawRefusal(isLeaving ? leaving : error instanceof SyncError ? error : { status: 500 }));
   }
 
   /** Delays a 401 or 403. Returns the error to send instead where the tarpit is full. */
