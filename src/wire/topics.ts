@@ -2,6 +2,8 @@
 export const DEFAULT_SCOPE = 'default';
 /** The prefix of policy topics (specification policy-update.topic). */
 export const POLICY_TOPIC_PREFIX = 'policy';
+/** A policy topic of any scope, ours or OPAL's. */
+export const POLICY_TOPIC = /^(?:[^:]*:)?policy:/;
 /** The topic name that subscribes to all topics (opal-protocol P1.3). */
 export const ALL_TOPICS = '__EventNotifier_ALL_TOPICS__';
 

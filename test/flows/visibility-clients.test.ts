@@ -110,6 +110,36 @@ describe('pages of GET /clients', () => {
   });
 });
 
+describe('a client of OPAL', () => {
+  const ANNOUNCE = '__opal_stats_add';
+
+  it('is one client with its two connections, whether it announces itself for statistics or not', async () => {
+    await using server = await startServer();
+    await using policy = await startPeer(server.url);
+    await using data = await startPeer(server.url);
+    for (const [peer, topics] of [
+      [policy, ['policy:.']],
+      [data, [TOPIC]],
+    ] as const) {
+      assert.equal(await peer.call('subscribe', { topics }), true);
+    }
+    const listed = async (): Promise<unknown[][]> => {
+      const clients = field((await request(`${server.url}/clients`)).json, 'clients');
+      assert(Array.isArray(clients));
+      return clients.map((client) => [field(client, 'client_id'), field(client, 'topics')]);
+    };
+    const [[address, topics] = [], ...others] = await listed();
+    assert.deepEqual([topics, others], [['policy:.', TOPIC], []]);
+    assert.match(String(address), /^127\.0\.0\.1:\d+$/);
+    assert.match((await request(`${server.url}/metrics`)).text, /^policysync_clients\{state="plain"\} 1$/m);
+    for (const peer of [policy, data]) {
+      const announced = { client_id: 'CLIENT_a', rpc_id: 'x', topics: [] };
+      await peer.call('publish', { topics: [ANNOUNCE], data: announced });
+    }
+    assert.deepEqual(await listed(), [['CLIENT_a', ['policy:.', TOPIC]]]);
+  });
+});
+
 describe('a client with an engine', () => {
   let repo: GitRepo;
   let server: StartedServer;

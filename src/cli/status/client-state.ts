@@ -1,12 +1,10 @@
 import type { ClientView } from '../../wire/clients.js';
 import type { FleetRow } from '../../wire/fleet.js';
+import { POLICY_TOPIC } from '../../wire/topics.js';
 
 /** Values of `--fail-on`, the worst first: the worst one met decides the exit code. */
 export const CONDITIONS = ['unhealthy', 'behind', 'away'] as const;
 export type Condition = (typeof CONDITIONS)[number];
-
-/** Policy topics of both forms (`wire/topics.ts`). */
-const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
 /** Returns the conditions that a client meets. For an OPAL client, only `away` is known. */
 export function conditionsOf(client: ClientView): ReadonlySet<Condition> {

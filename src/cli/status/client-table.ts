@@ -1,4 +1,5 @@
 import type { ClientView } from '../../wire/clients.js';
+import { POLICY_TOPIC } from '../../wire/topics.js';
 import { type Page, stateOf } from './fleet-lines.js';
 import { age, hasLabels, labelsOf, printable, shortHolder, shortName, table } from './text.js';
 
@@ -48,8 +49,8 @@ export function clientTable(clients: readonly ClientView[], { nowMs, width }: Pa
 
 /** Topics of data by name, those of policy by their number: each directory has its own. */
 function topicsText(topics: readonly string[], leftOut: number): string {
-  const ofPolicy = topics.filter((topic) => /^([^:]*:)?policy:/.test(topic)).length;
-  const ofData = topics.filter((topic) => !/^([^:]*:)?policy:/.test(topic));
+  const ofPolicy = topics.filter((topic) => POLICY_TOPIC.test(topic)).length;
+  const ofData = topics.filter((topic) => !POLICY_TOPIC.test(topic));
   const shown = ofData.slice(0, 3).map((topic) => printable(topic, 24));
   const more = ofData.length - shown.length + leftOut;
   const parts = [

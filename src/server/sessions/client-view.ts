@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../../auth/caller.js';
 import type { ClientView } from '../../wire/clients.js';
-import { ALL_TOPICS } from '../../wire/topics.js';
+import { ALL_TOPICS, POLICY_TOPIC } from '../../wire/topics.js';
 import { concerns, type KnownClient, kindText } from './known-client.js';
 import type { RecentUpdates } from './recent-updates.js';
 import type { SessionLog } from './session-handler.js';
@@ -87,10 +87,7 @@ function dataOf(client: KnownClient, shown: readonly string[], { log, recent, no
   };
 }
 
-/** Policy topics of both forms (`wire/topics.ts`): every valid token may see policy. */
-const POLICY_TOPIC = /^([^:]*:)?policy:/;
-
-/** Whether a topic is one of policy notices. */
+/** Whether a topic is one of policy notices, which every valid token may see. */
 export function isPolicyTopic(topic: string): boolean {
   return topic === ALL_TOPICS || POLICY_TOPIC.test(topic);
 }

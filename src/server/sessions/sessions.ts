@@ -21,6 +21,7 @@ import { COUNTED_AS } from './instance-presence.js';
 import { type KnownClient, newClient, type PublishedTopics } from './known-client.js';
 import type { CutOff } from './lease.js';
 import { PeerInstances } from './peer-instances.js';
+import { plainClients } from './plain-clients.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
 import { awayAtStart, returning } from './returning.js';
@@ -297,11 +298,11 @@ export class Sessions {
   #clients(): KnownClient[] {
     const sessions = new Set([...this.#registry.peers].map(({ id }) => id));
     const plain = this.#deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
-    const plainClients = plain.map((peer) => {
+    const connections = plain.map((peer) => {
       const { subject, clientId = `${peer.host}:${peer.port}`, connectedAtMs: claimedMs } = peer;
       const about = { instance: this.#options.instance, claimedMs, spans: [{ from: 0, until: null }] };
       return newClient({ kind: 'plain', subject, clientId }, peer, about);
     });
-    return [...this.#registry.list(), ...plainClients];
+    return [...this.#registry.list(), ...plainClients(connections)];
   }
 }
