@@ -101,6 +101,8 @@ async function processFigures() {
   const { Registry, collectDefaultMetrics } = promClient;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  // Gauges with the name of a counter; those without `_total` have the same by type.
+  for (const of of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${of}_total`);
   return registry;
 }
 

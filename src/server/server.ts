@@ -103,6 +103,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const hour = new Hour(Date.now);
   const meter = createServerMetrics(metrics, hour);
   const hub = createHub(logOf('pubsub'));
+  const delivery = meter.delivery(hub);
   const memory = createTraceMemory();
   const { dataSources, updatesRetained } = options;
   const isAll = updatesRetained && !(dataSources !== undefined && 'external_source_url' in dataSources);
@@ -110,7 +111,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const publisher = meter.publisher(
     createPublisher(
       {
-        ...{ updateLog, mayHave, hub: meter.delivery(hub) },
+        ...{ updateLog, mayHave, hub: delivery },
         ...{ subscriberCount: (topics: readonly string[]) => hub.subscriberCount(topics) },
         ...{ times: memory.updates, tracing, log: logOf('publish') },
       },
@@ -118,7 +119,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
     ),
   );
   const policy = createPolicy(options, {
-    ...{ hub, updateLog, isShared, log, env, tracing },
+    ...{ hub: delivery, updateLog, isShared, log, env, tracing },
     measured: meter.source,
     times: memory.commits,
   });

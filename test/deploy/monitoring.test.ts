@@ -170,10 +170,7 @@ describe('the metrics of a real server and a real client', () => {
 
   it('are as promtool wants them', { skip }, async () => {
     for (const text of [server, client]) {
-      const checked = await promtool(['check', 'metrics'], text);
-      const ours = checked.printed.split('\n').filter((line) => line.includes('policysync_'));
-      assert.deepEqual(ours, []);
-      assert(checked.code === 0 || checked.code === 3, checked.printed); // 3: what prom-client names the figures of Node
+      assert.deepEqual(await promtool(['check', 'metrics'], text), { code: 0, printed: '' });
     }
   });
 

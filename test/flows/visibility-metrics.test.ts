@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { gitRepo } from '../support/git-repo.js';
-import { request } from '../support/http.js';
+import { postJson, request } from '../support/http.js';
 import { publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
@@ -92,4 +92,16 @@ it('the figures of server and client follow what happens', async () => {
     withinMs: 20_000,
     what: 'the latency of another update',
   });
+
+  // A commit is announced as an update is: once on our topics, once on OPAL's, which nobody has here.
+  const delivered = ['policysync_deliveries_total', 'policysync_delivery_duration_seconds_count'] as const;
+  const before = await read(server.url);
+  await repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
+  assert.equal((await postJson(`${server.url}/policy/refresh`, {})).status, 200);
+  await client.answers('/a/x', undefined, 2);
+  const after = await read(server.url);
+  assert.deepEqual(
+    delivered.map((name) => (after.get(name) ?? 0) - (before.get(name) ?? 0)),
+    [1, 2],
+  );
 });
