@@ -77,7 +77,7 @@ export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): Fast
   storeConfigRoute(app, settings, authenticator.enabled && !settings.excludeStoreSecrets);
   if (deps.authzen !== undefined) authzenRoutes(app, deps.authzen, { ask: asking(deps.decisions) });
   const description = 'Says how policy and data of one engine stand, and steers the client.';
-  docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description });
+  docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description }, authenticator.enabled);
   return app;
 }
 

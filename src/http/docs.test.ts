@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { silentLogger } from '../lib/log.js';
 import { dataUpdate, peerDataConfig } from '../wire/data.js';
@@ -7,36 +8,47 @@ import { createHttpApp } from './app.js';
 import { docsRoutes } from './docs.js';
 import { addRoute } from './route.js';
 
-const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
-addRoute(
-  app,
-  {
-    method: 'POST',
-    path: '/things/:key',
-    access: ['datasource'],
-    limited: 'own',
-    tag: 'Things',
-    summary: 'Publish',
-    query: z.object({ wait: z.string().optional().describe('How long') }),
-    body: dataUpdate,
-    responses: { 200: { description: 'Done', schema: peerDataConfig } },
-  },
-  () => ({}),
-);
-addRoute(
-  app,
-  { method: 'GET', path: '/', access: 'everyone', strangers: 'all', tag: 'Things', summary: 'Look' },
-  () => ({}),
-);
-docsRoutes(app, { title: 'T & <co>', version: '1', description: 'For a test' });
-after(() => app.close());
+function appWith({ isGuarded }: { isGuarded: boolean }): FastifyInstance {
+  const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
+  after(() => app.close());
+  const tag = 'Things';
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/things/:key',
+      access: ['datasource'],
+      limited: 'own',
+      summary: 'Publish',
+      query: z.object({ wait: z.string().optional().describe('How long') }),
+      body: dataUpdate,
+      responses: { 200: { description: 'Done', schema: peerDataConfig } },
+      tag,
+    },
+    () => ({}),
+  );
+  addRoute(app, { method: 'GET', path: '/', access: 'everyone', strangers: 'all', tag, summary: 'Look' }, () => ({}));
+  const more = { access: 'everyone', strangers: 'words', insiders: 'token' } as const;
+  addRoute(app, { method: 'GET', path: '/more', ...more, tag, summary: 'Look closer' }, () => ({}));
+  docsRoutes(app, { title: 'T & <co>', version: '1', description: 'For a test' }, isGuarded);
+  return app;
+}
+
+const app = appWith({ isGuarded: true });
 
 test('the OpenAPI document says of each route what it takes, answers, and who may call it', async () => {
   const answer = await app.inject('/openapi.json');
   assert.equal(answer.statusCode, 200);
   const document = answer.json();
   assert.match(document.openapi, /^3\.1\./);
-  assert.deepEqual(Object.keys(document.paths), ['/things/{key}', '/', '/openapi.json', '/docs', '/docs/{part}']);
+  assert.deepEqual(Object.keys(document.paths), [
+    '/things/{key}',
+    '/',
+    '/more',
+    '/openapi.json',
+    '/docs',
+    '/docs/{part}',
+  ]);
   const { post } = document.paths['/things/{key}'];
   assert.deepEqual(post.security, [{ bearer: [] }]);
   assert.match(post.description, /datasource/);
@@ -49,6 +61,40 @@ test('the OpenAPI document says of each route what it takes, answers, and who ma
   assert.deepEqual(body.properties.entries.items.properties.save_method.enum, ['PUT', 'PATCH', 'DELETE']);
   assert.deepEqual(Object.keys(post.responses), ['200', '401', '413', '422', 'default']);
   assert.deepEqual(document.paths['/'].get.security, []);
+  assert.deepEqual(document.paths['/more'].get.security, [{}, { bearer: [] }]);
+  assert.deepEqual(Object.keys(document.components.securitySchemes), ['bearer']);
+});
+
+test('the OpenAPI document knows no token where authentication is off', async () => {
+  const document = (await appWith({ isGuarded: false }).inject('/openapi.json')).json();
+  assert.equal(document.components.securitySchemes, undefined);
+  for (const methods of Object.values<Record<string, { security: unknown; responses: object }>>(document.paths)) {
+    for (const { security, responses } of Object.values(methods)) {
+      assert.deepEqual(security, []);
+      assert(!('401' in responses));
+    }
+  }
+});
+
+test('the OpenAPI document has no schema that is a mere yes or no, which generators of clients do not read', async () => {
+  const lone: string[] = [];
+  const look = (value: unknown, at: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, inner] of Object.entries(value)) {
+      if (
+        /^(?:items|prefixItems|not|anyOf|oneOf|allOf)$/.test(name) &&
+        [inner].flat().some((one) => typeof one === 'boolean')
+      )
+        lone.push(`${at}/${name}`);
+      look(inner, `${at}/${name}`);
+    }
+  };
+  const document = (await app.inject('/openapi.json')).json();
+  look(document.paths, '');
+  assert.deepEqual(lone, []);
+  const { callback } = document.paths['/things/{key}'].post.requestBody.content['application/json'].schema.properties;
+  const [, pair] = callback.properties.callbacks.items.anyOf;
+  assert.deepEqual([pair.prefixItems.length, pair.minItems, pair.maxItems], [2, 2, 2]);
 });
 
 test('the documentation page and all its parts come from here', async () => {

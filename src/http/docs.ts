@@ -6,9 +6,9 @@ import { addRoute } from './route.js';
 
 /**
  * `GET /openapi.json` and the documentation page at `/docs`. Add them after every other route. The document is made
- * at the first request for it.
+ * at the first request for it. `isGuarded`: authentication is on.
  */
-export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
+export function docsRoutes(app: FastifyInstance, info: ApiInfo, isGuarded: boolean): void {
   let document: Promise<object> | undefined;
 
   addRoute(
@@ -23,7 +23,9 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       responses: { 200: { description: 'The document', contentType: 'application/json' } },
     },
     () => {
-      document ??= import('./openapi.js').then(({ openApiDocument }) => openApiDocument(app.declaredRoutes, info));
+      document ??= import('./openapi.js').then(({ openApiDocument }) =>
+        openApiDocument(app.declaredRoutes, info, isGuarded),
+      );
       return document;
     },
   );

@@ -17,12 +17,17 @@ const ERROR_SCHEMA = 'Error';
 /**
  * The OpenAPI 3.1 document of routes, made from the same declarations and schemas that requests are checked against.
  * Paths are in the form of OpenAPI (`/callbacks/{key}`); every operation has an `operationId` of method and path.
+ * `isGuarded`: authentication is on; without it no operation has anything to do with tokens.
  */
-export async function openApiDocument(routes: readonly DeclaredRoute[], info: ApiInfo): Promise<JsonObject> {
+export async function openApiDocument(
+  routes: readonly DeclaredRoute[],
+  info: ApiInfo,
+  isGuarded: boolean,
+): Promise<JsonObject> {
   const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: await operation(route) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: await operation(route, isGuarded) };
   }
   return {
     openapi: '3.1.0',
@@ -30,19 +35,19 @@ export async function openApiDocument(routes: readonly DeclaredRoute[], info: Ap
     paths,
     components: {
       schemas: { [ERROR_SCHEMA]: jsonSchema(errorAnswer, 'output') },
-      securitySchemes: {
-        bearer: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: 'JWT',
-          description: 'A token of the sync server. Needed where authentication is on.',
-        },
-      },
+      ...(isGuarded && { securitySchemes: { bearer: BEARER } }),
     },
   };
 }
 
-async function operation(route: DeclaredRoute): Promise<JsonObject> {
+const BEARER = {
+  type: 'http',
+  scheme: 'bearer',
+  bearerFormat: 'JWT',
+  description: 'A token of the sync server.',
+} as const;
+
+async function operation(route: DeclaredRoute, isGuarded: boolean): Promise<JsonObject> {
   const { query, body, responses = {}, description, access } = route;
   const takesBody = body !== undefined;
   const declared = Object.entries(responses).map(
@@ -53,13 +58,14 @@ async function operation(route: DeclaredRoute): Promise<JsonObject> {
     tags: [route.tag],
     summary: route.summary,
     description: [description, audienceText(route)].filter((text) => text !== undefined).join('\n\n'),
-    security: securityOf(route),
+    security: isGuarded ? securityOf(route) : [],
     parameters: [...pathParameters(route.path), ...(query === undefined ? [] : queryParameters(query))],
     ...(takesBody && {
       requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } },
     }),
     responses: {
-      ...(access !== 'everyone' && { 401: failure('The token is missing, not valid or of the wrong kind') }),
+      ...(isGuarded &&
+        access !== 'everyone' && { 401: failure('The token is missing, not valid or of the wrong kind') }),
       ...(takesBody && { 413: failure('The body is too large') }),
       ...((takesBody || query !== undefined) && { 422: failure('The request is not as documented') }),
       ...Object.fromEntries(await Promise.all(declared)),

@@ -232,7 +232,11 @@ async function addRoutes(
   metricsRoute(app, options.metricsAccess, metrics);
   logLevelRoutes(app, deps);
   const description = 'Serves policy bundles, accepts data updates, and notifies subscribers of both.';
-  docsRoutes(app, { title: 'PolicySync server', version: packageVersion(), description });
+  docsRoutes(
+    app,
+    { title: 'PolicySync server', version: packageVersion(), description },
+    security.authenticator.enabled,
+  );
   // Registered last: its path is a setting and must not collide with another route.
   jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
   return streams;

@@ -2,7 +2,9 @@ import { execFile } from 'node:child_process';
 import { chmod, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { npmEnvironment } from './npm.js';
 import { cached, goProgram, lastLine, onPath, rareProgram, type ServerProgram } from './server-programs.js';
+import { tempDir } from './temp-dir.js';
 
 const run = promisify(execFile);
 
@@ -51,6 +53,24 @@ export async function kubernetesSchemas(): Promise<ServerProgram> {
         if (!wanted.includes(one)) await rm(join(all, one), { recursive: true });
       }
     }).then(pathOf(join('kubernetes_validate', 'kubernetes-json-schema'))),
+  );
+}
+
+const GENERATOR = { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0', typescript: '5.9.3' };
+
+/** A folder in whose `node_modules` `openapi-typescript`, which makes types of an API, and a client by them are; with the compiler that it asks for. */
+export async function clientGenerator(): Promise<ServerProgram> {
+  const name = `openapi-typescript-${GENERATOR['openapi-typescript']}`;
+  return await rareProgram('the generator of API clients', name, async () =>
+    cached(name, async (dir) => {
+      const wanted = Object.entries(GENERATOR).map(([one, version]) => `${one}@${version}`);
+      await using home = await tempDir();
+      const env = await npmEnvironment(home.path);
+      await run('npm', ['install', '--prefix', dir, ...wanted], { cwd: dir, env, timeout: LIMIT_MS });
+    }).then(
+      (dir) => ({ path: dir, env: {} }),
+      (error: unknown) => ({ missing: `${name} cannot be had: ${lastLine(error)}` }),
+    ),
   );
 }
 
