@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { policysync } from './commands.js';
+import { endProgram } from './end-program.js';
 import { runCommandLine } from './run-program.js';
 
-process.exit(await runCommandLine(policysync(process), process.argv.slice(2), process));
+await endProgram(await runCommandLine(policysync(process), process.argv.slice(2), process), process);

@@ -6,6 +6,7 @@ import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError
 import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { useCompileCache } from './compile-cache.js';
+import { endAtOnce } from './end-program.js';
 import { unreadConfig } from './unread-config.js';
 
 /** Exit codes of all programs; the last four are those of `status --fail-on`. */
@@ -123,7 +124,7 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     onSignal = (signal) => {
       if (isAsked) {
         log.warn({ signal }, 'second stop signal: exiting at once');
-        process.exit(EXIT.failed);
+        endAtOnce(EXIT.failed);
       }
       isAsked = true;
       resolve(signal);

@@ -25,6 +25,8 @@ export interface SourceSyntax {
   readonly made: readonly SourcePlace[];
   /** `JSON.parse`, called or passed on, and `json()` of a response. */
   readonly jsonParses: readonly SourcePlace[];
+  /** What ends the process or says how it ends: `process.exit`, `process.exitCode` and the like, by every way to get at them. */
+  readonly exits: readonly SourcePlace[];
   /** Calls of functions by their names. */
   readonly calls: readonly (SourcePlace & { readonly name: string })[];
 }
@@ -42,6 +44,7 @@ export function sourceSyntax(): SourceSyntax {
     expressions: all.flatMap(({ expressions }) => expressions),
     made: all.flatMap(({ made }) => made),
     jsonParses: all.flatMap(({ jsonParses }) => jsonParses),
+    exits: all.flatMap(({ exits }) => exits),
     calls: all.flatMap(({ calls }) => calls),
   };
 }
@@ -53,6 +56,7 @@ export function syntaxOf(file: string, text: string): Omit<SourceSyntax, 'files'
   const expressions: SourceExpression[] = [];
   const made: SourcePlace[] = [];
   const jsonParses: SourcePlace[] = [];
+  const exits: SourcePlace[] = [];
   const calls: (SourcePlace & { name: string })[] = [];
   const place = ({ start, end }: { start: number; end: number }): SourcePlace => ({
     file,
@@ -83,12 +87,36 @@ export function syntaxOf(file: string, text: string): Omit<SourceSyntax, 'files'
       if (object.type === 'Identifier' && object.name === 'JSON' && nameOf(node) !== 'stringify') {
         jsonParses.push(place(node));
       }
+      if (isProcess(object) && EXITS.has(nameOf(node) ?? '')) exits.push(place(node));
+    },
+    VariableDeclarator(node) {
+      if (node.id.type !== 'ObjectPattern' || node.init === null || !isProcess(node.init)) return;
+      for (const property of node.id.properties)
+        if (property.type === 'Property' && EXITS.has(keyOf(property) ?? '')) exits.push(place(node));
+    },
+    ImportSpecifier(node) {
+      const name = node.imported.type === 'Identifier' ? node.imported.name : node.imported.value;
+      if (['exit', 'reallyExit', 'abort'].includes(name)) exits.push(place(node));
     },
   }).visit(program);
-  return { expressions, made, jsonParses, calls };
+  return { expressions, made, jsonParses, exits, calls };
 }
 
 function nameOf({ property }: ESTree.MemberExpression): string | undefined {
   if (property.type === 'Identifier') return property.name;
   return property.type === 'Literal' ? String(property.value) : undefined;
+}
+
+/** Members of `process` that end it. */
+const EXITS: ReadonlySet<string> = new Set(['exit', 'exitCode', 'reallyExit', 'abort']);
+
+/** `process`, also as `globalThis.process`. */
+function isProcess(node: ESTree.Expression | ESTree.Super): boolean {
+  if (node.type === 'Identifier') return node.name === 'process';
+  return node.type === 'MemberExpression' && nameOf(node) === 'process';
+}
+
+function keyOf({ key }: { key: ESTree.PropertyKey }): string | undefined {
+  if (key.type === 'Identifier') return key.name;
+  return key.type === 'Literal' ? String(key.value) : undefined;
 }

@@ -1,5 +1,7 @@
 import { firstOf } from '../../lib/async.js';
 import type { CommandIo, CommandOutput } from '../command-io.js';
+import { endAtOnce } from '../end-program.js';
+import { ExitError } from '../run-program.js';
 import { PartEnded } from './ask.js';
 import { nextSteps } from './next-steps.js';
 import { ownCommand } from './own-command.js';
@@ -18,7 +20,7 @@ const SECOND_SIGNAL_AFTER_MS = 1_000;
 /**
  * Shows the whole of it on this machine: makes a policy repository and a data source in a temporary folder, starts server and client of
  * this package, and changes data and policy while decisions are watched. `once`: ends after the last decision; else it stays up until
- * Ctrl-C. Leaves nothing behind. Rejects with `demo_failed`; a stop before the last decision ends this process with 130.
+ * Ctrl-C. Leaves nothing behind. Rejects with `demo_failed`, also for a stop before the last decision, with exit code 130.
  */
 export async function runDemo({ once, io }: { once: boolean; io: CommandIo }): Promise<void> {
   const { env, stdout, stderr } = io;
@@ -45,7 +47,7 @@ export async function runDemo({ once, io }: { once: boolean; io: CommandIo }): P
     release();
     if (signal.aborted) print.title('everything has ended, and the temporary folder is gone');
   }
-  if (!isTold) process.exit(INTERRUPTED);
+  if (!isTold) throw new ExitError('demo_failed', 'stopped before the last decision', INTERRUPTED, { isQuiet: true });
 }
 
 /** Prints what to try next, and waits until the demo is stopped. Fails when a part ends by itself. */
@@ -76,7 +78,7 @@ function stopSignal(streams: readonly CommandOutput[]): { signal: AbortSignal; r
   const stop = (): void => {
     firstMs ??= performance.now();
     controller.abort(new Error('the demo was stopped'));
-    if (performance.now() - firstMs > SECOND_SIGNAL_AFTER_MS) process.exit(INTERRUPTED);
+    if (performance.now() - firstMs > SECOND_SIGNAL_AFTER_MS) endAtOnce(INTERRUPTED);
   };
   for (const name of STOP_SIGNALS) process.on(name, stop);
   for (const stream of streams) stream.on('error', stop);
