@@ -23,6 +23,7 @@ import {
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
 import { GATE_MODES } from './gate/gate-rules.js';
+import { BUNDLE_ALGORITHMS } from './source/bundle-signature.js';
 import { readWebhookParams, webhookParams } from './webhook/params.js';
 
 const MIB = 1024 * 1024;
@@ -242,6 +243,21 @@ export const SERVER_SETTINGS = {
       'SYNC_POLICY_BUNDLE_LIMIT_ENTRIES',
       'Maximum number of files and folders in bundle.tar.gz.',
       { opal: null, default: 50_000, min: 1, unit: 'entries' },
+    ),
+    policyBundleVerificationKey: secretSetting(
+      'SYNC_POLICY_BUNDLE_VERIFICATION_KEY',
+      'Key that .signatures.json of a bundle must verify with: PEM of a public key or certificate, or the secret for HS*. Unset: signatures are ignored.',
+      { opal: null },
+    ),
+    policyBundleVerificationAlgorithm: choiceSetting(
+      'SYNC_POLICY_BUNDLE_VERIFICATION_ALGORITHM',
+      'Signature algorithm of bundles; no other one is accepted.',
+      { opal: null, choices: BUNDLE_ALGORITHMS, default: 'RS256', ignoreCase: true },
+    ),
+    policyBundleVerificationScope: textSetting(
+      'SYNC_POLICY_BUNDLE_VERIFICATION_SCOPE',
+      'Scope that the signature of a bundle must have. Empty: none.',
+      { opal: null, default: '', form: 'text' },
     ),
   }),
   ...inGroup('Policy gate', {

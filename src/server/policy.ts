@@ -21,6 +21,7 @@ import type { Delivery } from './publish.js';
 import { createSharedPolicyHead } from './shared-policy-head.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { createBundleSource } from './source/bundle-api-source.js';
+import { bundleVerification } from './source/bundle-signature.js';
 import type { AskedCommit, CommitFacts } from './source/commit-facts.js';
 import type { GitObjects } from './source/git-objects.js';
 import { parseGitRemote } from './source/git-remote.js';
@@ -224,6 +225,7 @@ function createSource(
         limitBytes: options.policyBundleLimitBytes,
         unpackedBytes: options.policyBundleLimitUnpackedBytes,
         entries: options.policyBundleLimitEntries,
+        verification: bundleVerification(options),
         fetchTimeoutMs,
         env,
       },

@@ -6,6 +6,7 @@ import { silentLogger } from '../../lib/log.js';
 import type { ServerOptions } from '../../server/options.js';
 import { bundleLocation } from '../../server/source/bundle-api-config.js';
 import { createBundleSource } from '../../server/source/bundle-api-source.js';
+import { bundleVerification } from '../../server/source/bundle-signature.js';
 import { okFinding } from '../findings.js';
 import type { Check } from './checks.js';
 
@@ -30,6 +31,7 @@ export function bundleServerCheck(
             limitBytes: settings.policyBundleLimitBytes,
             unpackedBytes: settings.policyBundleLimitUnpackedBytes,
             entries: settings.policyBundleLimitEntries,
+            verification: bundleVerification(settings),
             fetchTimeoutMs: limitMs,
             env: childEnv(env, 'git', settings.policyRepoEnv),
           },

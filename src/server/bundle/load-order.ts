@@ -1,3 +1,4 @@
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import { directoryOf, normalDirectory } from './directories.js';
 import type { Ignore } from './ignore.js';
 
@@ -82,7 +83,8 @@ export function rootManifest(manifestPath: string, hasDirectory: (directory: str
 /**
  * Reads manifests, starting with the root (specification bundle-rule.manifest-form; opal-protocol P5.5). Each line is one literal
  * path, relative to the manifest. A folder stands for the list of its own `.manifest`. Skips with a warning: absolute paths, paths
- * outside the manifest's folder, missing, ignored and repeated ones. Manifests define only order: unlisted files follow later.
+ * outside the manifest's folder, missing, ignored and repeated ones. Manifests define only order: unlisted files follow later. The
+ * manifest of an OPA bundle, a JSON object with revision, roots and versions of Rego, defines none.
  */
 export function explicitOrder(input: ManifestInput): ExplicitOrder {
   const order: ExplicitOrder = { paths: [], manifests: [], warnings: [] };
@@ -90,7 +92,7 @@ export function explicitOrder(input: ManifestInput): ExplicitOrder {
 
   const read = (manifest: string): void => {
     const text = input.text(manifest);
-    if (text === undefined) return;
+    if (text === undefined || isOpaManifest(text)) return;
     order.manifests.push(manifest);
     const folder = directoryOf(manifest);
     for (const [index, line] of text.split(/\r\n|\n|\r/).entries()) {
@@ -116,6 +118,11 @@ export function explicitOrder(input: ManifestInput): ExplicitOrder {
 
   read(rootManifest(input.manifestPath, input.hasDirectory));
   return order;
+}
+
+/** Whether a manifest is that of an OPA bundle: no path begins like a JSON object that is whole. */
+function isOpaManifest(text: string): boolean {
+  return /^\s*\{/.test(text) && jsonOrUndefined(text) !== undefined;
 }
 
 /** Resolves a line to a path from the repository root. Always strictly inside the folder, so that there are no cycles. */

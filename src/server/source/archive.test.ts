@@ -55,6 +55,36 @@ test('reads files of every size and depth, in normal form', async () => {
   );
 });
 
+test('what macOS adds to an archive is left out, and its attributes do not matter', async () => {
+  const pax = { 'LIBARCHIVE.xattr.com.apple.provenance': 'AQIA', 'SCHILY.xattr.x': '\u0001é', mtime: '1700000000.5' };
+  assert.deepEqual(
+    await readEntries([
+      { name: './._.', content: 'Mac OS X' },
+      { name: './._a.rego', content: '\0\u0005\u0016\u0007', pax },
+      { name: './a.rego', content: 'package a', pax },
+      { name: './b/._data.json', content: '\0\u0005\u0016\u0007' },
+      { name: './b/data.json', content: '{}', pax },
+      { name: './b/_._.rego', content: 'package b' },
+    ]),
+    { 'a.rego': 'package a', 'b/data.json': '{}', 'b/_._.rego': 'package b' },
+  );
+});
+
+test('a slash before every name is the root of the archive; before some it is an absolute path', async () => {
+  const file = (name: string): CraftedEntry => ({ name, content: 'x' });
+  assert.deepEqual(Object.keys(await readEntries([file('/data.json'), file('/a/b.rego'), file('/.manifest')])), [
+    'data.json',
+    'a/b.rego',
+    '.manifest',
+  ]);
+  await assert.rejects(readEntries([file('a.rego'), file('/b.rego')]), { message: /"\/b\.rego" is an absolute path/ });
+  await assert.rejects(readEntries([file('/a.rego'), file('b.rego')]), {
+    message: /"b\.rego" is a relative path among/,
+  });
+  await assert.rejects(readEntries([file('//etc/x')]), { message: /"\/\/etc\/x" is an absolute path/ });
+  await assert.rejects(readEntries([file('/../x')]), { message: /leads out/ });
+});
+
 test('reads an archive that is compressed in several parts', async () => {
   const bytes = await tar([{ name: 'a.rego', content: 'package a' }]);
   const parts = Buffer.concat([gzipSync(bytes.subarray(0, 700)), gzipSync(bytes.subarray(700))]);

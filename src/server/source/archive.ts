@@ -6,6 +6,7 @@ import { extract, type Header } from 'tar-stream';
 import { isAbort } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { ArchiveFraming } from './archive-framing.js';
+import { type BundleVerification, checkSigned, SIGNATURES_FILE, SIGNATURES_LIMIT_BYTES } from './bundle-signature.js';
 import type { GitCommand } from './git-command.js';
 
 /** Larger than zlib's default of 16 KiB: fewer turns of the event loop. */
@@ -23,9 +24,10 @@ export interface ArchiveLimits {
 
 /**
  * Yields the files of a tar.gz archive, in its order; if several have the same path, the last counts. Checks every entry before
- * its content is read, and the whole archive at the end: no absolute paths, no `..`, no `.git`, no links or devices, no path that
- * is both file and folder, nothing over the limits, no truncation, no trailing data. Throws `bundle_archive_refused` with the
- * entry's name. Each content must be read before the next file is requested.
+ * its content is read, and the whole archive at the end: no `..`, no `.git`, no links or devices, no path that is both file and folder,
+ * nothing over the limits, no truncation, no trailing data. A leading slash is the root of the archive if every entry has one, as
+ * `opa build` writes it; otherwise an absolute path is refused. Leaves out what macOS adds beside files. Throws
+ * `bundle_archive_refused` with the entry's name. Each content must be read before the next file is requested.
  */
 export async function* archiveFiles(
   archivePathOnDisk: string,
@@ -46,13 +48,16 @@ export async function* archiveFiles(
   flow.catch(() => undefined); // awaited below; it may fail earlier
   let last: string | undefined;
   let count = 0;
+  let root: string | undefined;
   const reasonOf = (error: unknown): unknown => (isAbort(error, signal) ? signal.reason : asRefusal(error, last));
   try {
     for await (const entry of entries) {
       const { header } = entry;
       last = header.name;
-      const path = checked(header, ++count, names, limits);
-      if (path !== undefined) yield { path, sizeBytes: header.size, content: contentOf(entry, reasonOf) };
+      root ??= header.name.startsWith('/') ? '/' : '';
+      const path = checked(header, ++count, root, names, limits);
+      if (path !== undefined && !isAppleDouble(path))
+        yield { path, sizeBytes: header.size, content: contentOf(entry, reasonOf) };
       entry.resume();
     }
     await flow;
@@ -66,19 +71,78 @@ export async function* archiveFiles(
   }
 }
 
-/** Reads the whole archive and returns the number of its files. Throws if it has none, and like {@link archiveFiles}. */
-export async function checkArchive(file: string, limits: ArchiveLimits, signal: AbortSignal): Promise<number> {
+/** What `opa build` writes for changes of data alone. */
+const DELTA_FILE = 'patch.json';
+
+/**
+ * Reads the whole archive and returns the number of its files. Throws if it has none, if it is a delta bundle of OPA, if it is not what
+ * the verification says was signed, and like {@link archiveFiles}.
+ */
+export async function checkArchive(
+  file: string,
+  limits: ArchiveLimits,
+  signal: AbortSignal,
+  verification?: BundleVerification,
+): Promise<number> {
   const paths = new Set<string>();
-  for await (const { path, content } of archiveFiles(file, limits, signal)) {
-    for await (const _ of content); // reading checks it
+  let signatures: Uint8Array | undefined;
+  for await (const { path, sizeBytes, content } of archiveFiles(file, limits, signal)) {
+    if (path === DELTA_FILE) throw refused(path, new Error('makes it a delta bundle of OPA: put a complete one there'));
+    if (path === SIGNATURES_FILE && verification !== undefined) {
+      if (sizeBytes > SIGNATURES_LIMIT_BYTES) throw refused(path, new Error('is too large'));
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of content) chunks.push(chunk);
+      signatures = Buffer.concat(chunks);
+    } else for await (const _ of content); // reading checks it
     paths.add(path);
   }
   if (paths.size === 0) throw new SyncError('bundle_archive_refused', 'the bundle archive has no files');
+  if (verification !== undefined) await verify(archiveFiles(file, limits, signal), signatures, verification);
   return paths.size;
 }
 
-/** Checks an entry. Returns the path of a file; undefined for a folder. */
-function checked(header: Header, count: number, names: ArchiveNames, limits: ArchiveLimits): string | undefined {
+/** Throws unless the files are exactly those that were signed. */
+async function verify(
+  files: AsyncIterable<ImportFile>,
+  signatures: Uint8Array | undefined,
+  verification: BundleVerification,
+): Promise<void> {
+  if (signatures === undefined) {
+    throw new SyncError(
+      'bundle_archive_refused',
+      `the bundle archive is refused: it has no ${SIGNATURES_FILE}, and SYNC_POLICY_BUNDLE_VERIFICATION_KEY is set`,
+    );
+  }
+  const signed = await verification.open(signatures).catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new SyncError('bundle_archive_refused', `the bundle archive is refused: its signature ${why}`, { cause });
+  });
+  const missing = new Set(signed.keys());
+  for await (const { path, content } of files) {
+    missing.delete(path);
+    if (path === SIGNATURES_FILE) for await (const _ of content);
+    else {
+      await checkSigned(path, signed.get(path), content).catch((cause: unknown) => {
+        throw cause instanceof SyncError || !(cause instanceof Error) ? cause : refused(path, cause);
+      });
+    }
+  }
+  for (const path of missing) throw refused(path, new Error('was signed and is missing'));
+}
+
+/** macOS adds to an archive, beside each file with attributes, one that begins with `._`. */
+function isAppleDouble(path: string): boolean {
+  return path.slice(path.lastIndexOf('/') + 1).startsWith('._');
+}
+
+/** Checks an entry. Returns the path of a file; undefined for a folder. `root`: what every name must begin with. */
+function checked(
+  header: Header,
+  count: number,
+  root: string,
+  names: ArchiveNames,
+  limits: ArchiveLimits,
+): string | undefined {
   try {
     if (count > limits.entries) {
       throw new Error(`is beyond the ${limits.entries} entries of SYNC_POLICY_BUNDLE_LIMIT_ENTRIES`);
@@ -93,7 +157,8 @@ function checked(header: Header, count: number, names: ArchiveNames, limits: Arc
     // The content of a sparse file is a map of holes; with a pax size, other readers would frame the archive differently.
     if (pax.some((key) => key.startsWith('GNU.sparse.'))) throw new Error('is a sparse file');
     if (pax.includes('size') || (isFolder && size !== 0)) throw new Error('has a size that cannot be');
-    const path = archivePath(header.name);
+    if (!header.name.startsWith(root)) throw new Error('is a relative path among absolute ones');
+    const path = archivePath(header.name.slice(root.length));
     names.add(path, isFolder ? 'folder' : 'file');
     return isFolder ? undefined : path;
   } catch (error) {
@@ -204,7 +269,7 @@ export interface ImportFile {
 }
 
 /**
- * Creates a commit of exactly these files (if several have the same path, the last) and points `ref` at it. The commit has no
+ * Creates a commit of exactly these files but for the signature (if several have the same path, the last) and points `ref` at it. The commit has no
  * parent and a fixed author and time: the same files give the same hash in every repository. If `files` throws, nothing changes
  * and the error is rethrown. Throws `git_failed`, `git_timeout`.
  */
@@ -224,6 +289,7 @@ async function* importStream(ref: string, files: AsyncIterable<ImportFile>): Asy
   const marks = new Map<string, number>();
   let mark = 0;
   for await (const file of files) {
+    if (file.path === SIGNATURES_FILE) continue; // with it, equal content that was signed again would be another commit
     mark++;
     yield `blob\nmark :${mark}\ndata ${file.sizeBytes}\n`;
     yield* file.content;

@@ -8,6 +8,7 @@ import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { ArchiveLimits } from './archive.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { type BundleAnswer, type BundleServer, createBundleServer } from './bundle-api-http.js';
+import type { BundleVerification } from './bundle-signature.js';
 import { MirrorSource } from './mirror-source.js';
 
 /** Timeout of one read if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
@@ -34,6 +35,8 @@ const bundleState = z.strictObject({
   etag: z.string().optional(),
   /** SHA-256 of the archive, hexadecimal. */
   sha256: z.string(),
+  /** Identity of the verification that it passed; undefined: none. */
+  verified: z.string().optional(),
 });
 type BundleState = Omit<z.infer<typeof bundleState>, 'version'>;
 
@@ -45,6 +48,8 @@ export interface BundleSourceOptions extends ArchiveLimits {
   isOwnFolder?: boolean;
   /** SYNC_POLICY_BUNDLE_LIMIT_BYTES. */
   limitBytes: number;
+  /** What an archive must be signed with. Default: signatures are ignored. */
+  verification?: BundleVerification | undefined;
   /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the default. */
   fetchTimeoutMs: number;
   /** The clock, in milliseconds; default: that of the machine. */
@@ -106,7 +111,9 @@ class BundleSource extends MirrorSource {
   override async open(signal: AbortSignal): Promise<string | undefined> {
     const head = await super.open(signal);
     const state = await readState(join(this.folder.path, STATE_FILE));
-    this.#taken = state && (await this.resolve(state.commit, signal)) ? state : undefined;
+    // One that passed no such verification is read again.
+    const isVerified = state?.verified === this.#options.verification?.identity;
+    this.#taken = isVerified && state && (await this.resolve(state.commit, signal)) ? state : undefined;
     this.#confirmLater();
     return head;
   }
@@ -177,7 +184,7 @@ class BundleSource extends MirrorSource {
   async #check(file: string, seen: { etag: string | undefined; sha256: string }, signal: AbortSignal): Promise<number> {
     const { checkArchive } = await import('./archive.js'); // loads tar-stream, which a git source does not need
     try {
-      return await checkArchive(file, this.#options, signal);
+      return await checkArchive(file, this.#options, signal, this.#options.verification);
     } catch (error) {
       if (error instanceof SyncError && error.code === 'bundle_archive_refused') this.#refused = { ...seen, error };
       throw error;
@@ -201,8 +208,9 @@ class BundleSource extends MirrorSource {
     }
   }
 
-  async #remember(state: BundleState): Promise<string> {
+  async #remember(archive: Omit<BundleState, 'verified'>): Promise<string> {
     this.#refused = undefined;
+    const state = { ...archive, verified: this.#options.verification?.identity };
     if (state.etag !== this.#taken?.etag || state.sha256 !== this.#taken?.sha256) {
       await replaceFile(join(this.folder.path, STATE_FILE), `${JSON.stringify({ version: 1, ...state })}\n`);
     }
