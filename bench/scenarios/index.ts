@@ -5,6 +5,7 @@ import { decisionsScenario } from './decisions.js';
 import { deltaScenario } from './delta.js';
 import { fanOutScenario, idleSubscribersScenario } from './fan-out.js';
 import { largeDocumentScenario } from './large-document.js';
+import { liveEntriesScenario } from './live-entries.js';
 import { manySubscribersScenario } from './many-subscribers.js';
 import { manyUpdatesScenario } from './many-updates.js';
 import { policyChangeScenario } from './policy-change.js';
@@ -37,6 +38,7 @@ export const SCENARIOS: readonly Scenario[] = [
   tenantsScenario,
   manySubscribersScenario,
   reconnectScenario,
+  liveEntriesScenario,
   decisionsScenario,
   policyChangeScenario,
   soakScenario,

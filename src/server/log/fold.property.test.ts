@@ -6,6 +6,7 @@ import { assertSameDocuments } from '../../../test/support/same-documents.js';
 import { JsonText } from '../../lib/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { nextGeneration } from './base-config.js';
+import { baseIdentity } from './base-entry.js';
 import { FoldedState } from './folded-state.js';
 import type { StoredRow } from './log-store.js';
 import type { Compaction } from './place.js';
@@ -129,6 +130,19 @@ test('property: who was at any position, and applies what of the fold came after
     { numRuns: 100 },
   );
 });
+
+/** What is found by topics, and by a base entry, is what a walk through all entries finds. */
+function assertPartsOf(fold: FoldedState['fold']): void {
+  const all = fold.entries();
+  for (const of of [...CLIENTS, []])
+    assert.deepEqual(
+      fold.entriesOn(of),
+      all.filter(({ entry }) => entry.topics.some((topic) => of.includes(topic))),
+      of.join(),
+    );
+  const bases = new Set(all.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
+  for (const { entry } of all) assert.equal(fold.hasBase(entry), bases.has(baseIdentity(entry)));
+}
 
 /** What a reader makes of the rows that are left. */
 function readAgain(rows: ReadonlyMap<number, StoredRow>): FoldedState {
@@ -284,6 +298,7 @@ test('property: a log that was compacted, retired and read again at any moment i
           for (const client of CLIENTS)
             assertSameDocuments(newClient(client).apply(now).text, newClient(client).apply(before).text, client.join());
         for (const topic of ['x', 'y']) assert.equal(states[0].topicHead(topic), states[1].topicHead(topic));
+        for (const { fold } of states) assertPartsOf(fold);
       }
     }),
     { numRuns: 150, examples: ONCE_WRONG.map((steps) => [steps]) },

@@ -114,6 +114,23 @@ test('an answer that was given does not change with later records', () => {
   assert.equal(fold.entries(), fold.entries());
 });
 
+test('it has another version after each change, and entries by topic', () => {
+  const fold = new Fold();
+  const seqs = (...topics: string[]): number[] => fold.entriesOn(topics).map(({ seq }) => seq);
+  const versions = [fold.version];
+  fold.applyRecord(update(1, entry('PUT', '/a', ['x'])));
+  versions.push(fold.version);
+  fold.applyRecord({ ...update(2, entry('PUT', '/b', ['x', 'y'])), expiresMs: 5 });
+  versions.push(fold.version);
+  assert.deepEqual([seqs('x'), seqs('y'), seqs('y', 'x', 'z'), seqs()], [[1, 2], [2], [1, 2], []]);
+  assert(!fold.expire(4));
+  assert.equal(fold.version, versions.at(-1), 'nothing has changed');
+  assert(fold.expire(5));
+  assert.deepEqual([seqs('x'), seqs('y')], [[1], []]);
+  versions.push(fold.version);
+  assert.equal(new Set(versions).size, 4);
+});
+
 const anyEntry = fc
   .record({
     save_method: fc.constantFrom<SaveMethod>('PUT', 'PUT', 'PATCH', 'DELETE'),

@@ -50,6 +50,7 @@ export class Fold {
   /** First segments of what {@link passed}; the root is the empty one. */
   readonly #passing = new Set<string>();
   #snapshot: readonly FoldedEntry[] | undefined = [];
+  #version = 0;
 
   constructor(refs = new RowRefs()) {
     this.refs = refs;
@@ -58,11 +59,27 @@ export class Fold {
 
   /** Live entries in order. The array never changes; a later call may return another one. */
   entries(): readonly FoldedEntry[] {
-    this.#snapshot ??= [...this.#live]
-      .filter(({ document }) => document === undefined)
-      .sort((a, b) => byPlace(lastOf(a), lastOf(b)))
-      .map(foldedOf);
+    this.#snapshot ??= inOrder([...this.#live]);
     return this.#snapshot;
+  }
+
+  /** The {@link entries} on at least one of these topics, in time that is proportional to them. */
+  entriesOn(topics: Iterable<string>): readonly FoldedEntry[] {
+    return inOrder(this.#live.on(topics));
+  }
+
+  /** Another one after each change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Whether a live base entry is the same as this one. */
+  hasBase(entry: PeerEntry): boolean {
+    if (this.#base.size === 0) return false;
+    const identity = baseIdentity(entry);
+    const known = this.#base.get(identity);
+    const item = known && this.#live.get(known.place);
+    return item?.origin === 'base' && baseIdentity(foldedOf(item).entry) === identity;
   }
 
   get size(): number {
@@ -83,7 +100,7 @@ export class Fold {
       else this.#add(newItem({ place: [seq, index], origin: 'update', entry, update, expiresMs, row: seq }));
     }
     this.refs.drop(seq);
-    this.#snapshot = undefined;
+    this.#changed();
   }
 
   /** Replaces the base entries by those of a generation, and closes what was {@link superseded} when it was created. */
@@ -99,7 +116,7 @@ export class Fold {
       for (const item of [...this.#live]) if (item.open.size === 0) this.#live.remove(item);
       for (const { place, entry } of entries) this.#setBase(entry, place, undefined);
     });
-    this.#snapshot = undefined;
+    this.#changed();
   }
 
   /** The configured base entries with their places. */
@@ -161,7 +178,7 @@ export class Fold {
   expire(nowMs: number): boolean {
     const due = this.#live.due(nowMs);
     for (const item of due) this.#live.remove(item);
-    if (due.length > 0) this.#snapshot = undefined;
+    if (due.length > 0) this.#changed();
     return due.length > 0;
   }
 
@@ -221,7 +238,12 @@ export class Fold {
       this.#live.insert(written);
     });
     this.refs.drop(row);
+    this.#changed();
+  }
+
+  #changed(): void {
     this.#snapshot = undefined;
+    this.#version++;
   }
 
   #moveBase(entry: PeerEntry, place: Place): void {
@@ -284,6 +306,13 @@ export class Fold {
     if (left.length === 0) this.#live.remove(item);
     else Object.assign(item, { parts: left, entry: { ...item.entry, data: partsText(left) }, folded: undefined });
   }
+}
+
+function inOrder(items: readonly FoldItem[]): FoldedEntry[] {
+  return items
+    .filter(({ document }) => document === undefined)
+    .sort((a, b) => byPlace(lastOf(a), lastOf(b)))
+    .map(foldedOf);
 }
 
 function isPatch({ entry, origin }: FoldItem): boolean {

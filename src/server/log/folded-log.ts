@@ -9,6 +9,7 @@ import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
 import { Audit } from './audit.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
+import type { Fold } from './fold.js';
 import type { FoldedState } from './folded-state.js';
 import { LargeRows } from './large-rows.js';
 import { byClockOf } from './log-clock.js';
@@ -149,8 +150,25 @@ export class FoldedLog implements UpdateLog {
   }
 
   fold(): readonly FoldedEntry[] {
-    if (this.#state.fold.expire(this.#now())) this.#retention.take(this.#state.takeUnused());
-    return this.#state.fold.entries();
+    return this.#unexpired().entries();
+  }
+
+  foldOn(topics: Iterable<string>): readonly FoldedEntry[] {
+    return this.#unexpired().entriesOn(topics);
+  }
+
+  foldVersion(): number {
+    return this.#unexpired().version;
+  }
+
+  repeatsBase(entry: PeerEntry): boolean {
+    return this.#unexpired().hasBase(entry);
+  }
+
+  #unexpired(): Fold {
+    const { fold } = this.#state;
+    if (fold.expire(this.#now())) this.#retention.take(this.#state.takeUnused());
+    return fold;
   }
 
   mayHave(path: DocPath): boolean {

@@ -39,10 +39,14 @@ export class RowRefs {
 export class LiveItems implements Iterable<FoldItem> {
   readonly #refs: RowRefs;
   readonly #byTopic = new Map<string, PathTree<FoldItem>>();
+  /** By each of their topics, also where they are superseded on it. */
+  readonly #onTopic = new Map<string, Set<FoldItem>>();
   readonly #all = new PathTree<FoldItem>();
   readonly #live = new Set<FoldItem>();
   readonly #byPlace = new Map<string, FoldItem>();
   readonly #limited = new Set<FoldItem>();
+  /** No item expires before. */
+  #nextExpiryMs = Number.POSITIVE_INFINITY;
   /** Patches that depend on the document, or whose operations are unknown. */
   readonly #readers = new Set<FoldItem>();
   /** The highest place of an item so far. An item at a lower place is added late. */
@@ -92,7 +96,22 @@ export class LiveItems implements Iterable<FoldItem> {
 
   /** Items that have expired at `nowMs`. */
   due(nowMs: number): FoldItem[] {
-    return [...this.#limited].filter(({ expiresMs = nowMs }) => expiresMs <= nowMs);
+    if (nowMs < this.#nextExpiryMs) return [];
+    const due: FoldItem[] = [];
+    this.#nextExpiryMs = Number.POSITIVE_INFINITY;
+    for (const item of this.#limited) {
+      const { expiresMs = nowMs } = item;
+      if (expiresMs <= nowMs) due.push(item);
+      else this.#nextExpiryMs = Math.min(this.#nextExpiryMs, expiresMs);
+    }
+    return due;
+  }
+
+  /** Items with at least one of these topics, each once. */
+  on(topics: Iterable<string>): FoldItem[] {
+    const found = new Set<FoldItem>();
+    for (const topic of topics) for (const item of this.#onTopic.get(topic) ?? []) found.add(item);
+    return [...found];
   }
 
   /** Adds an item, and supersedes what it covers. Does not add an item that newer ones cover on all its topics. */
@@ -109,8 +128,16 @@ export class LiveItems implements Iterable<FoldItem> {
     }
     this.#all.add(item.path, item);
     this.#live.add(item);
+    for (const topic of item.topics) {
+      const on = this.#onTopic.get(topic);
+      if (on === undefined) this.#onTopic.set(topic, new Set([item]));
+      else on.add(item);
+    }
     this.#byPlace.set(placeKey(item.place), item);
-    if (item.expiresMs !== undefined) this.#limited.add(item);
+    if (item.expiresMs !== undefined) {
+      this.#limited.add(item);
+      this.#nextExpiryMs = Math.min(this.#nextExpiryMs, item.expiresMs);
+    }
     if (item.entry.save_method === 'PATCH' && !isPlain(item.parts)) this.#readers.add(item);
   }
 
@@ -118,6 +145,10 @@ export class LiveItems implements Iterable<FoldItem> {
     for (const topic of item.open) this.#takeOut(item, topic);
     this.#all.remove(item.path, item);
     this.#live.delete(item);
+    for (const topic of item.topics) {
+      const on = this.#onTopic.get(topic);
+      if (on?.delete(item) && on.size === 0) this.#onTopic.delete(topic);
+    }
     this.#limited.delete(item);
     this.#readers.delete(item);
     if (this.#byPlace.get(placeKey(item.place)) === item) this.#byPlace.delete(placeKey(item.place));

@@ -167,6 +167,12 @@ export interface UpdateLog {
    * Base entries and updates that are not superseded, in order. The array never changes; calls return the same one until the fold changes.
    */
   fold(): readonly FoldedEntry[];
+  /** The part of the {@link fold} on these topics, in time that is proportional to it. */
+  foldOn(topics: Iterable<string>): readonly FoldedEntry[];
+  /** Changes with the {@link fold}, which it does not make. */
+  foldVersion(): number;
+  /** Whether an update repeats a base entry of the {@link fold}: then readers get that one alone. */
+  repeatsBase(entry: PeerEntry): boolean;
   /** See `Fold.mayHave`. */
   mayHave(path: DocPath): boolean;
   /** Last seq of an update on each of these topics; 0 if there was none. */

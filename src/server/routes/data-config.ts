@@ -9,7 +9,6 @@ import { redactUrl } from '../../lib/log.js';
 import { endpointOf, isLoopback } from '../../lib/proxy.js';
 import { peerDataConfig, type ServerDataSources } from '../../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
-import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { MayHave } from '../may-have.js';
 import type { ServerOptions } from '../options.js';
@@ -17,7 +16,7 @@ import { extendedConfigText, opalConfigText } from '../update-text.js';
 import { isShown, topicsQuery } from './paging.js';
 
 type DataConfigOptions = Pick<ServerOptions, 'dataSources' | 'updatesRetained'>;
-type ReadLog = Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
+type ReadLog = Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'foldOn' | 'foldVersion' | 'repeatsBase'>;
 
 const configQuery = z.object({
   origin: z.enum(['base', 'update']).optional().describe('base: only base entries; update: only updates'),
@@ -84,7 +83,7 @@ class ConfigTexts {
   readonly #policyHead: () => string | undefined;
   #head = -1;
   #commit: string | undefined;
-  #fold: readonly FoldedEntry[] = [];
+  #version = -1;
   readonly #whole = new Map<boolean, Buffer>();
   #partial = partialTexts();
 
@@ -110,7 +109,7 @@ class ConfigTexts {
     const known = this.known(extended, permitted, query);
     if (known !== undefined) return known;
     if (isWhole(permitted, query)) {
-      const text = this.#print(extended, this.#shown());
+      const text = this.#print(extended, this.#shown(this.#log.fold()));
       this.#whole.set(extended, text);
       return text;
     }
@@ -118,7 +117,9 @@ class ConfigTexts {
     const key = keyOf(extended, permitted, query);
     const isWanted = (folded: FoldedEntry): boolean =>
       (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics);
-    const text = this.#print(extended, this.#shown().filter(isWanted));
+    const named = topics ?? permitted;
+    const fold = named === undefined ? this.#log.fold() : this.#log.foldOn(named);
+    const text = this.#print(extended, this.#shown(fold.filter(isWanted)));
     this.#partial.set(key, { text, bytes: text.length + 2 * key.length });
     return text;
   }
@@ -126,23 +127,21 @@ class ConfigTexts {
   #refresh(): void {
     const { head } = this.#log;
     // The fold can change without the head: updates expire.
-    const fold = this.#log.fold();
+    const version = this.#log.foldVersion();
     const commit = this.#policyHead();
-    if (this.#head === head && this.#fold === fold && this.#commit === commit) return;
+    if (this.#head === head && this.#version === version && this.#commit === commit) return;
     this.#commit = commit;
     this.#whole.clear();
     this.#partial = partialTexts();
     this.#head = head;
-    this.#fold = fold;
+    this.#version = version;
   }
 
-  /** The fold without updates that repeat a base entry. */
-  #shown(): readonly FoldedEntry[] {
+  /** Without updates that repeat a base entry. */
+  #shown(entries: readonly FoldedEntry[]): readonly FoldedEntry[] {
     const { updatesRetained } = this.#options;
-    const base = new Set(this.#fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
-    if (base.size === 0 && updatesRetained) return this.#fold;
-    return this.#fold.filter(
-      ({ origin, entry }) => origin === 'base' || (updatesRetained && !base.has(baseIdentity(entry))),
+    return entries.filter(
+      ({ origin, entry }) => origin === 'base' || (updatesRetained && !this.#log.repeatsBase(entry)),
     );
   }
 

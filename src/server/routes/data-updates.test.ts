@@ -3,8 +3,10 @@ import { test } from 'node:test';
 import { createHttpApp } from '../../http/app.js';
 import { JsonText } from '../../lib/json-text.js';
 import { silentLogger } from '../../lib/log.js';
-import type { LogRecord, UpdateLog } from '../log/update-log.js';
-import { dataUpdatesRoutes } from './data-updates.js';
+import type { LogRecord } from '../log/update-log.js';
+import { type DataUpdatesDeps, dataUpdatesRoutes } from './data-updates.js';
+
+const NOTHING_LIVE = { fold: () => [], foldOn: () => [], foldVersion: () => 1, repeatsBase: () => false };
 
 function record(seq: number): LogRecord {
   const entries = [{ url: '', topics: ['t'], dst_path: `/p${seq}`, save_method: 'PUT' as const, data: JsonText.of(1) }];
@@ -13,12 +15,12 @@ function record(seq: number): LogRecord {
 
 test('the last page of a tail has the head that it was read up to: what is appended amid the answer is not counted as read', async () => {
   const records = [record(1), record(2)];
-  const log: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'tail' | 'heads'> = {
+  const log: DataUpdatesDeps['updateLog'] = {
     epoch: 'e',
     get head() {
       return records.length;
     },
-    fold: () => [],
+    ...NOTHING_LIVE,
     heads: () => ({}),
     tail: async (after) => {
       const page = { records: records.slice(after), through: records.length, more: false };
@@ -43,7 +45,7 @@ test('who holds more of a shared log than this instance has read waits for it, a
     get head() {
       return records.length;
     },
-    fold: () => [],
+    ...NOTHING_LIVE,
     heads: () => ({}),
     tail: async (after: number) => ({ records: records.slice(after), through: records.length, more: false }),
   };

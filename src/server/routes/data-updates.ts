@@ -3,7 +3,6 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { loggedUpdate, updatesPage } from '../../wire/updates.js';
-import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, LogRecord, ShowsTopics, UpdateLog } from '../log/update-log.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
@@ -11,12 +10,12 @@ import { PageTexts } from './page-texts.js';
 import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
 
 export interface DataUpdatesDeps {
-  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'tail' | 'heads'>;
+  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'foldOn' | 'foldVersion' | 'repeatsBase' | 'tail' | 'heads'>;
 }
 
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
-/** If the tail is longer than this and than the fold, the fold is sent. */
+/** If the tail is longer than this and than what the caller sees of the fold, that is sent. */
 const LONG_TAIL = 1000;
 /** Characters of rows of a tail that one request looks through. */
 const LOOKED_CHARS = 64 * 1024 * 1024;
@@ -37,6 +36,8 @@ type PageUpdate = UpdatesText['updates'][number];
 /** What a caller sees of the log. */
 interface Sight {
   readonly shows: ShowsTopics;
+  /** The topics that it sees; undefined: all. */
+  readonly topics: readonly string[] | undefined;
   /** Last seq of an update that it sees; the topics alone tell. */
   newest(): number;
 }
@@ -78,7 +79,7 @@ export function dataUpdatesRoutes(
         topics === undefined ? Number.MAX_SAFE_INTEGER : largest(Object.values(updateLog.heads(topics)));
       if (options.isShared && query.epoch === updateLog.epoch) await seen(updateLog, query.after);
       const print = async (): Promise<string> => {
-        const page = await pageOf(updateLog, query, { shows, newest });
+        const page = await pageOf(updateLog, query, { shows, topics, newest });
         return updatesPageText({ ...page, heads: updateLog.heads(topics ?? []) });
       };
       const listed = [...(permittedTopics ?? [])].sort();
@@ -111,11 +112,21 @@ async function pageOf(
   // A head behind the position means another log, despite the same epoch (design D25): a restored file.
   const isKnown = query.epoch === epoch && query.after <= log.head;
   const after = isKnown ? query.after : 0;
-  if (isKnown && log.head - after <= Math.max(LONG_TAIL, log.fold().length)) {
+  if (isKnown && isTailBest(log, after, sight)) {
     const tail = await tailPage(log, after, query.limit, sight);
     if (tail !== undefined) return { epoch, from: 'tail', ...tail };
   }
-  return { epoch, head: log.head, from: 'fold', ...foldPage(log.fold(), after, query.limit, sight.shows) };
+  return { epoch, head: log.head, from: 'fold', ...foldPage(log, after, query.limit, sight) };
+}
+
+/** Of a short tail nothing else is looked at. */
+function isTailBest(log: DataUpdatesDeps['updateLog'], after: number, sight: Sight): boolean {
+  const length = log.head - after;
+  return length <= LONG_TAIL || length <= seenFold(log, sight).length;
+}
+
+function seenFold(log: DataUpdatesDeps['updateLog'], { topics }: Sight): readonly FoldedEntry[] {
+  return topics === undefined ? log.fold() : log.foldOn(topics);
 }
 
 /** Reads until the page is full or the log ends; undefined if the tail does not reach back that far, or there is too much to look through. */
@@ -149,17 +160,16 @@ async function tailPage(
 
 /** Returns the live updates after a position, without those that repeat a base entry. */
 function foldPage(
-  fold: readonly FoldedEntry[],
+  log: DataUpdatesDeps['updateLog'],
   after: number,
   limit: number,
-  shows: ShowsTopics,
+  sight: Sight,
 ): { updates: PageUpdate[]; more: boolean } {
-  const base = new Set(fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
   const page = new Page(limit);
   let current: (PageUpdate & { entries: LogRecord['entries'][number][] }) | undefined;
-  for (const { seq, origin, entry, update } of fold) {
-    const isPart = origin === 'update' && seq > after && shows(entry.topics);
-    if (!isPart || (base.size > 0 && base.has(baseIdentity(entry)))) continue;
+  for (const { seq, origin, entry, update } of seenFold(log, sight)) {
+    const isPart = origin === 'update' && seq > after && sight.shows(entry.topics);
+    if (!isPart || log.repeatsBase(entry)) continue;
     if (current?.seq === seq) {
       current.entries.push(entry);
       continue;

@@ -6,7 +6,7 @@ import { PageTexts } from './page-texts.js';
 const LARGE = 'x'.repeat(100_000);
 
 function opened() {
-  const log = { head: 1, folded: [] as never[], fold: () => log.folded };
+  const log = { head: 1, version: 1, foldVersion: () => log.version };
   const texts = new PageTexts(log);
   let printed = 0;
   const print = async (): Promise<string> => {
@@ -40,7 +40,7 @@ test('nobody gets a page of a state that is over', async () => {
   end();
   assert.match((await slow).toString(), /^old /, 'who asked before gets what was read for it');
   assert.equal(await texts.get('a', AT_ONCE, print), fresh);
-  log.folded = [];
+  log.version++;
   assert.notEqual(await texts.get('a', AT_ONCE, print), fresh, 'an update has expired');
   assert.equal(printed(), 2);
 });

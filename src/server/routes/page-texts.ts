@@ -11,13 +11,13 @@ const KEPT_BYTES = 32 * 1024 * 1024;
  * bytes while they are under way.
  */
 export class PageTexts {
-  readonly #log: Pick<UpdateLog, 'head' | 'fold'>;
+  readonly #log: Pick<UpdateLog, 'head' | 'foldVersion'>;
   #head = -1;
-  #fold: unknown;
+  #version = -1;
   #kept = newCache();
   #printing = new SharedWork<string | Buffer>();
 
-  constructor(log: Pick<UpdateLog, 'head' | 'fold'>) {
+  constructor(log: Pick<UpdateLog, 'head' | 'foldVersion'>) {
     this.#log = log;
   }
 
@@ -41,10 +41,10 @@ export class PageTexts {
   #refresh(): void {
     const { head } = this.#log;
     // The fold can change without the head: updates expire.
-    const fold = this.#log.fold();
-    if (this.#head === head && this.#fold === fold) return;
+    const version = this.#log.foldVersion();
+    if (this.#head === head && this.#version === version) return;
     this.#head = head;
-    this.#fold = fold;
+    this.#version = version;
     this.#kept = newCache();
     this.#printing = new SharedWork();
   }
