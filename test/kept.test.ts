@@ -214,7 +214,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/server/log/large-rows.ts': { '#reading': 'underWay' },
   'src/server/log/live-items.ts': {
     ...{ '#counts': 'held', '#unused': 'held', '#byTopic': 'held', '#live': 'held', '#byPlace': 'held' },
-    ...{ '#limited': 'held', '#readers': 'held', '#newest': 'held' },
+    ...{ '#limited': 'held', '#readers': 'held', '#newest': 'held', '#onTopic': 'held' },
   },
   'src/server/log/log-view.ts': {
     ...{
