@@ -232,7 +232,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/server/policy-freshness.ts': { '#unknown': grown },
   'src/server/policy-views/policy-views.ts': { '#making': 'underWay' },
   'src/server/publish.ts': { '#byId': 'underWay' },
-  'src/server/routes/data-config.ts': { '#fold': 'held', '#whole': 'program' },
+  'src/server/routes/data-config.ts': { '#whole': 'program' },
   'src/server/routes/data-updates.ts': { updates: 'call' },
   'src/server/server.ts': { 'compose.connections': 'underWay' },
   'src/server/sessions/ask-relay.ts': { '#waiting': 'underWay', '#shared': 'underWay' },
