@@ -25,7 +25,8 @@ export function traceRoutes(app: FastifyInstance, deps: { sessions: Pick<Session
       tag: 'Statistics',
       scans: true,
       summary: 'What became of one change: at the server, and at each client',
-      description: 'By the seq or the id of a data update, or by a policy commit: at least 7 digits, or the seq of its row.',
+      description:
+        'By the seq or the id of a data update, or by a policy commit: at least 7 digits, or the seq of its row.',
       query: traceQuery,
       responses: {
         200: {
