@@ -11,7 +11,7 @@ import { together } from '../support/together.js';
 import { until } from '../support/until.js';
 
 const UPDATES = 200;
-const OTHERS = 50;
+const OTHERS = 12;
 const NUMBERS = Array.from({ length: UPDATES }, (_, index) => index + 1);
 
 /** A subscriber that notes the numbers of the updates that it gets, and can stop reading. */
