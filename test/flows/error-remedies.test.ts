@@ -111,14 +111,10 @@ describe('a token', () => {
   });
 
   it('of a client that runs: the log says it, and so does the status; it keeps trying', async () => {
-    await using client = startCommand(
-      'client',
-      ['run'],
-      await clientEnv(server.url, { SYNC_CLIENT_TOKEN: 'no.to.ken' }),
-    );
-    assertLine(await logged(client, 'not connected'), 'token_refused', /refused the connection with 401: Could not/);
-    const url = /"url":"(http:[^"]+)".*listening/.exec(client.stderr())?.[1] ?? '';
-    const status = await runHere('client', ['status', '--client-url', url, '--fail-on', 'away']);
+    const env = { SYNC_CLIENT_TOKEN: 'no.to.ken' };
+    await using client = await startClient({ serverUrl: server.url, engineUrl: NO_ENGINE, env });
+    assertLine(await notConnected(client, 'warn'), 'token_refused', /refused the connection with 401: Could not/);
+    const status = await runHere('client', ['status', '--client-url', client.url, '--fail-on', 'away']);
     assert.equal(status.code, 5);
     assert.match(
       status.stdout,
@@ -148,10 +144,11 @@ describe('TLS', () => {
   });
 
   it('of a repository that git does not trust: what git takes the authority from', async () => {
-    await using folder = await tempDir();
-    const args = ['run', '--server-bind-port', '0', '--policy-repo-url', `${server.url}/policies.git`];
-    await using follower = startCommand('server', args, { SYNC_STATE_DIR: folder.path });
-    const line = await logged(follower, 'policy source: ');
+    const lines: LogLine[] = [];
+    const log = pino({ level: 'warn' }, { write: (text) => void lines.push(JSON.parse(text) as LogLine) });
+    await using _ = await startServer({ SYNC_POLICY_REPO_URL: `${server.url}/policies.git` }, { log });
+    const found = (): LogLine | undefined => lines.find(({ msg }) => msg.includes('policy source: '));
+    const line = await until(found, { withinMs: 20_000, what: 'it logs what is wrong with its policy source' });
     assert.deepEqual([line.code, line.remedy], ['git_failed', ERROR_CODES.git_failed.remedy]);
     assert.match(String(line.msg), /certificate.*GIT_SSL_CAINFO/);
   });
