@@ -13,13 +13,13 @@ import { emptyDisk, type Instance, type World } from './world.js';
 interface Fault {
   /** What it takes hold of: no two faults of one thing at once. */
   readonly of: string;
-  /** Kinds that have not come yet are drawn more often, so that a short run has many of them. */
+  /** Kinds that have not come yet are drawn first, as a rule, so that a short run has most of them. */
   readonly kind: string;
   readonly weight: number;
   run(): Promise<void>;
 }
 
-const NEW_WEIGHT = 4;
+const NEW_WEIGHT = 20;
 /** An instance that has not heard of the backbone for 7 s knows that it is cut off, and tells its clients. */
 const CUT_OFF_MS = 15_000;
 
