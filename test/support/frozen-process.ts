@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { type StartedCommand, startCommand } from './command.js';
 import { field } from './http.js';
 import { type TempDir, tempDir } from './temp-dir.js';
+import { NO_GATE } from './start-server.js';
 import { until } from './until.js';
 
 /** A stopped process. `await using` lets it run on. */
@@ -63,6 +64,7 @@ export async function serverProgram(env: Record<string, string> = {}): Promise<S
     SYNC_STATE_DIR: join(dir.path, 'state'),
     SYNC_LOG_FORMAT: 'json',
     NODE_OPTIONS: `--import ${preload}`,
+    ...NO_GATE,
     ...env,
   });
   try {

@@ -6,6 +6,7 @@ import { startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { freePort } from '../support/opa.js';
 import { following, publishText, startClient } from '../support/start-client.js';
+import { NO_GATE } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 import { firstLine, shownIds } from './support/in-page.js';
@@ -44,6 +45,7 @@ describe('a server that is killed', { skip: NO_BROWSER }, () => {
     const url = `http://127.0.0.1:${port}`;
     const start = async () => {
       const program = startCommand('server', ['run'], {
+        ...NO_GATE,
         ...following(repo),
         SYNC_SERVER_BIND_PORT: String(port),
         SYNC_SERVER_BIND_HOST: '127.0.0.1',
