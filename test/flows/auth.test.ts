@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { bearer, MASTER_TOKEN, tokenOf } from '../support/auth.js';
-import { runCommand } from '../support/command.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { baseEntries, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -42,14 +42,14 @@ async function sshKeys(): Promise<SshKeys> {
 
 async function obtainToken(serverUrl: string, ...args: string[]): Promise<string> {
   const env = { SYNC_SERVER_URL: serverUrl, SYNC_MASTER_TOKEN: MASTER_TOKEN };
-  const { code, stdout, stderr } = await runCommand('client', ['obtain-token', ...args], env);
+  const { code, stdout, stderr } = await runHere('client', ['obtain-token', ...args], env);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
 
 async function publish(serverUrl: string, token: string, path: string, data: string) {
   const args = ['publish-data-update', '--data', data, '-t', 'policy_data', '--dst-path', path];
-  return runCommand('client', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
+  return runHere('client', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
 }
 
 describe('server, publisher, client and engine', () => {

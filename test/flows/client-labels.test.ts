@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { backboneOffer } from '../support/backbone-servers.js';
-import { runCommand } from '../support/command.js';
 import { cutCable } from '../support/cut-cable.js';
 import { clientSettings } from '../support/engine.js';
 import { field, request } from '../support/http.js';
 import { CLIENT_SETTINGS, createClient, loadSettings } from '../support/library.js';
+import { runHere } from '../support/run-here.js';
 import { startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
@@ -36,7 +36,7 @@ describe('labels of clients', () => {
     await until(async () => (await labelsAt(server.url, 'c')) !== undefined, { ...WITHIN, what: 'it is listed' });
     assert.deepEqual(await labelsAt(server.url, 'c'), LABELS);
     const run = async (...args: string[]) =>
-      (await runCommand('policysync', [...args, '--server-url', server.url])).stdout;
+      (await runHere('policysync', [...args, '--server-url', server.url])).stdout;
     const say = async (command: string): Promise<void> => {
       const [text, json] = await Promise.all([run(command), run(command, '--json')]);
       assert.match(text, /LABELS[\s\S]*app=billing,zone=a/, command);
@@ -80,7 +80,7 @@ describe('labels of clients', () => {
   });
 
   it('that are not allowed stop the client at its start, with what is wrong and what is allowed', async () => {
-    const run = (labels: string) => runCommand('client', ['run'], { SYNC_CLIENT_LABELS: labels });
+    const run = (labels: string) => runHere('client', ['run'], { SYNC_CLIENT_LABELS: labels });
     const { code, stderr } = await run('app=billing,the zone=a');
     assert.equal(code, 2, stderr);
     assert.match(stderr, /SYNC_CLIENT_LABELS has a label that is not allowed: "the zone" is no key: a key is a letter/);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { bareClient } from '../support/bare-client.js';
-import { runCommand } from '../support/command.js';
 import { cutCable } from '../support/cut-cable.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
 import { startInstance } from '../support/instance.js';
+import { runHere } from '../support/run-here.js';
 import { startClient } from '../support/start-client.js';
 import { until } from '../support/until.js';
 
@@ -97,7 +97,7 @@ describe('clients of another instance', { skip: redis.missing ?? false, concurre
     const still = await publishWaiting(one.url, '100ms');
     assert.deepEqual([still.status, field(still.json, 'away_count')], [202, 3], still.text);
     assert.match(String(field(still.json, 'incomplete')), silent);
-    const judged = await runCommand('server', ['status', '--server-url', one.url, '--fail-on', 'unhealthy']);
+    const judged = await runHere('server', ['status', '--server-url', one.url, '--fail-on', 'unhealthy']);
     assert.equal(judged.code, 6, judged.stdout + judged.stderr);
 
     // The instance knows it by itself, and tells its clients since when.
@@ -110,7 +110,7 @@ describe('clients of another instance', { skip: redis.missing ?? false, concurre
     assert.match((await request(`${other.url}/metrics`)).text, /^policysync_log_up 0$/m);
     const { text: metrics } = await request(`${lenient.url}/metrics`);
     assert(Number(/^policysync_server_cut_off_seconds (\S+)$/m.exec(metrics)?.[1]) > 1, metrics);
-    const { code, stdout } = await runCommand('client', ['status', '--client-url', lenient.url, '--fail-on', 'away']);
+    const { code, stdout } = await runHere('client', ['status', '--client-url', lenient.url, '--fail-on', 'away']);
     assert.equal(code, 5, stdout);
     assert.match(stdout, /Server {4}connected, but it is cut off from its backbone since/);
 
@@ -171,7 +171,7 @@ describe('clients of another instance', { skip: redis.missing ?? false, concurre
       known.text,
     );
     const args = ['publish', '--server-url', one.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1', '--wait', '2'];
-    const told = await runCommand('policysync', args);
+    const told = await runHere('policysync', args);
     assert.deepEqual([told.code, /No client is concerned/.test(told.stdout)], [5, false], told.stdout);
     assert.match(
       told.stderr,

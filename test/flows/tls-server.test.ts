@@ -5,12 +5,12 @@ import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
 import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
-import { runCommand } from '../support/command.js';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { doctor } from '../support/doctor.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { baseEntries, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { requestBy } from '../support/tls-request.js';
@@ -84,7 +84,7 @@ describe('TLS', () => {
 
   async function publishBy(server: StartedServer, ca: string, own?: Pair) {
     const args = ['publish-data-update', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
-    return runCommand('client', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
+    return runHere('client', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
   }
 
   test('a start that fails at a route leaves nothing that reads the certificate files', async (t) => {
@@ -171,7 +171,7 @@ describe('TLS', () => {
 
   test('http:// in place of https:// is named by commands, doctor and client, with or without the authority', async () => {
     const plain = open.url.replace('https:', 'http:');
-    const { code, stderr } = await runCommand('policysync', ['status'], { SYNC_SERVER_URL: plain });
+    const { code, stderr } = await runHere('policysync', ['status'], { SYNC_SERVER_URL: plain });
     assert.equal(code, 1);
     assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_failed\]/);
     const found = await doctor(['client'], { ...trusting(authority.file), SYNC_SERVER_URL: plain });
@@ -187,7 +187,7 @@ describe('TLS', () => {
     const closing = createServer((socket) => socket.destroy());
     await once(closing.listen(0, '127.0.0.1'), 'listening');
     const { port } = closing.address() as AddressInfo;
-    const { stderr } = await runCommand('policysync', ['status'], { SYNC_SERVER_URL: `http://127.0.0.1:${port}` });
+    const { stderr } = await runHere('policysync', ['status'], { SYNC_SERVER_URL: `http://127.0.0.1:${port}` });
     closing.close();
     assert.match(stderr, /\[server_unreachable\]/);
     assert.doesNotMatch(stderr, /TLS/);

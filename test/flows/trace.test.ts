@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { TraceAnswer, TraceClient } from '../../src/wire/trace.js';
-import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { type StartedCommand, startCommand } from '../support/command.js';
 import { freeze } from '../support/frozen-process.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { FAST, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -147,7 +148,7 @@ describe('GET /trace and policysync trace', () => {
       [3, held, null, null],
     );
 
-    const text = await runCommand('policysync', ['trace', String(seq), '--server-url', server.url]);
+    const text = await runHere('policysync', ['trace', String(seq), '--server-url', server.url]);
     assert.equal(text.code, 0, text.stderr);
     assert.match(
       text.stdout,
@@ -262,7 +263,7 @@ describe('GET /trace and policysync trace', () => {
       names,
       whole.clients.map(({ client_id: name }) => name),
     );
-    const all = await runCommand('policysync', ['trace', 'first', '--server-url', server.url, '--json']);
+    const all = await runHere('policysync', ['trace', 'first', '--server-url', server.url, '--json']);
     assert.equal((JSON.parse(all.stdout) as TraceAnswer).clients.length, whole.total);
   });
 
@@ -271,7 +272,7 @@ describe('GET /trace and policysync trace', () => {
       const { status, headers } = await request(`${server.url}/trace/${id}`);
       assert.deepEqual([status, headers.get('x-sync-error')], [404, 'trace_unknown'], id);
     }
-    const { code, stderr } = await runCommand('policysync', ['trace', '999999', '--server-url', server.url]);
+    const { code, stderr } = await runHere('policysync', ['trace', '999999', '--server-url', server.url]);
     assert.equal(code, 1);
     assert.match(
       stderr,

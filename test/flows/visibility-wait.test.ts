@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { type StartedCommand, startCommand } from '../support/command.js';
 import { freeze } from '../support/frozen-process.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
 import { freePort, startOpa, type TestOpa, testOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { FAST, type StartedClient, startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -109,12 +110,12 @@ describe('a publisher that waits until all clients have applied its update', () 
 
   it('publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
     const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
-    const good = await runCommand('client', [...args, '--wait', '10']);
+    const good = await runHere('client', [...args, '--wait', '10']);
     assert.equal(good.code, 0, good.stderr);
     assert.match(good.stdout, /Applied by 2 clients\./);
     {
       await using _ = await freeze(other.process.pid ?? 0);
-      const bad = await runCommand('client', [...args, '--wait', '0.5']);
+      const bad = await runHere('client', [...args, '--wait', '0.5']);
       assert.equal(bad.code, 1);
       assert.match(bad.stdout, /Published successfully/);
       // On a busy machine half a second may be short for the other one, too.
@@ -123,7 +124,7 @@ describe('a publisher that waits until all clients have applied its update', () 
         /not applied everywhere within 0\.5 s:\n(?: {2}one: .*\n)? {2}other: it has applied up to \d/,
       );
     }
-    assert.equal((await runCommand('client', [...args, '--wait', '0'])).code, 2);
+    assert.equal((await runHere('client', [...args, '--wait', '0'])).code, 2);
   });
 
   it('is told early where an engine refuses the update, with the reason', async () => {
@@ -166,7 +167,7 @@ describe('a publisher that waits until all clients have applied its update', () 
     assert.deepEqual([answer.status, applied, count, field(away, 0, 'client_id')], [200, 0, 1, 'other'], answer.text);
     assert.match(String(field(away, 0, 'reason')), /^away since \S+: its connection broke: its program was killed/);
     const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
-    const told = await runCommand('client', [...args, '--wait', '10']);
+    const told = await runHere('client', [...args, '--wait', '10']);
     assert.equal(told.code, 5, told.stdout);
     assert.doesNotMatch(told.stdout, /No client is concerned/);
     assert.match(told.stderr, /published, but not applied by 1 client that is away:\n {2}other: away since /);

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type StartedCommand, startCommand } from './command.js';
 import { field } from './http.js';
-import { type TempDir, tempDir } from './temp-dir.js';
 import { NO_GATE } from './start-server.js';
+import { type TempDir, tempDir } from './temp-dir.js';
 import { until } from './until.js';
 
 /** A stopped process. `await using` lets it run on. */
