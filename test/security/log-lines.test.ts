@@ -17,8 +17,8 @@ const NAMES = [
   'x\u009b2Jx\u009d0;t\u009c',
   'x\u202ely\u2066z\u2028',
 ];
-const LONG = 4 * 1024 * 1024;
 const LONGEST_LINE = 40 * 1024;
+const LONG = 6 * LONGEST_LINE;
 
 describe('a log', { concurrency: true }, () => {
   for (const format of ['pretty', 'json'] as const) {
