@@ -89,19 +89,6 @@ describe('a server without a secret for its webhook, and with keys', () => {
 describe('a module', () => {
   const LINES = 6 * MIB;
 
-  it('that begins with 12 MB of comments is in the bundle of everybody', async () => {
-    await using repo = await gitRepo();
-    await repo.commit({ 'a.rego': `${'#\n'.repeat(LINES)}package a.b\n`, 'c.rego': 'package c\n' });
-    await using server = await startServer({
-      SYNC_POLICY_REPO_URL: repo.url,
-      SYNC_POLICY_REPO_MAIN_BRANCH: 'master',
-    });
-    const { status, json } = await request(`${server.url}/policy`);
-    assert.equal(status, 200);
-    const modules = (json as { policy_modules: { package_name: string }[] }).policy_modules;
-    assert.deepEqual(modules.map((module) => module.package_name).sort(), ['a.b', 'c']);
-  });
-
   it('may begin with 12 MB of comments, or have a name as long', () => {
     const spentMs = cpuTimer();
     const rego = `${'#\n'.repeat(LINES)}package a.b\n\nx := 1\n`;
@@ -142,9 +129,9 @@ describe('the REST API of the embedded engine', () => {
     assert(spentMs() < 2_000, `${spentMs()} ms`);
   });
 
-  it('makes nothing of 60 MB that are nested without end', async () => {
+  it('makes nothing of 20 MB that are nested without end', async () => {
     await using front = await startFront();
-    const body = Buffer.alloc(60_000_000, '[');
+    const body = Buffer.alloc(20_000_000, '[');
     body.write('{"input":');
     const [spentMs, grownMib] = [cpuTimer(), memoryTimer()];
     for (const path of ['/v1/data/app', '/v0/data/app', '/']) {
@@ -153,8 +140,8 @@ describe('the REST API of the embedded engine', () => {
     }
     assert.deepEqual(front.questions, [], 'no plain questions');
     assert.equal(front.requests.length, 3, "OPA's own handler says what is wrong");
-    assert(spentMs() < 5_000, `${spentMs()} ms`);
-    assert(grownMib() < 500, `${grownMib()} MiB`);
+    assert(spentMs() < 2_500, `${spentMs()} ms`);
+    assert(grownMib() < 200, `${grownMib()} MiB`);
   });
 
   it('takes a million values of an input, and not the millions that 20 MB have', async () => {

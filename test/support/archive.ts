@@ -141,7 +141,7 @@ export const BAD_ARCHIVES: Readonly<Record<string, BadArchive>> = {
     says: /beyond the 20 files and folders/,
   },
   'that is a bomb': {
-    bytes: () => tarGz([GOOD, { name: 'bomb.rego', content: Buffer.alloc(64 * 1024 * 1024) }]),
+    bytes: () => tarGz([GOOD, { name: 'bomb.rego', content: Buffer.alloc(8 * 1024 * 1024) }]),
     says: /unpacks to more than the 1048576 bytes/,
   },
 };
