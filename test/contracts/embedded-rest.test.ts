@@ -47,7 +47,7 @@ async function differences(requests: readonly ComparedRequest[], real: TestOpa, 
 }
 
 /** Of so many cases one is asked; with SYNC_TEST_LONG all are. */
-const SAMPLE = 24;
+const SAMPLE = 48;
 /** Cases in one policy at most. */
 const TOGETHER = 30;
 
