@@ -100,7 +100,7 @@ describe('patches from a source, and large ones', () => {
 
   test('no patch of many operations holds the server up, and clients have its outcome', async () => {
     await publish(server.url, { dst_path: '/many', data: { l: [], o: {} } });
-    const numbers = Array.from({ length: 10_000 }, (_, index) => index);
+    const numbers = Array.from({ length: 3000 }, (_, index) => index);
     const patches = [
       numbers.map((value) => ({ op: 'add', path: '/l/-', value })),
       numbers.map((value) => ({ op: 'add', path: `/o/k${value}`, value })),
@@ -110,14 +110,14 @@ describe('patches from a source, and large ones', () => {
     for (const data of patches) await publish(server.url, { dst_path: '/many', save_method: 'PATCH', data });
     // Of the processor, not of the clock: what else runs on the machine takes none of it.
     const { user, system } = process.cpuUsage(before);
-    assert(user + system < 6_000_000, `${user + system} us`);
+    assert(user + system < 3_000_000, `${user + system} us`);
     const doubling = Array.from({ length: 60 }, () => ({ op: 'copy', from: '', path: '/l/-' }));
     await publish(server.url, { dst_path: '/many', save_method: 'PATCH', data: doubling }).catch((error: unknown) =>
       assert.match(String(error), /copies too much/),
     );
     const o = Object.fromEntries(['k', 'j'].flatMap((prefix) => numbers.map((value) => [`${prefix}${value}`, value])));
     // The last of it first: to look at all of it again and again is more work than the patches.
-    await until(async () => (await client.data('/many/o/j9999')) === 9999, {
+    await until(async () => (await client.data('/many/o/j2999')) === 2999, {
       withinMs: 60_000,
       what: 'the last value',
     });

@@ -122,7 +122,7 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       await using world = await newLog();
       await using store = await opened(world);
       const large = randomBytes(768 * 1024).toString('base64');
-      const count = Math.ceil((3 * SCAN_CHARS) / large.length);
+      const count = Math.ceil((1.5 * SCAN_CHARS) / large.length);
       for (let index = 0; index < count; index++) await append(store, [row(`${index} ${large}`)]);
       for (const filter of [[], [['nothing has this']]]) {
         for (const begin of [{ after: 0 }, { before: count + 1 }]) {
@@ -166,7 +166,7 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       await using world = await newLog();
       await using store = await opened(world);
       const large = randomBytes(768 * 1024).toString('base64');
-      const count = (2 * PAGE_CHARS) / large.length;
+      const count = Math.ceil((1.3 * PAGE_CHARS) / large.length);
       for (let index = 0; index < count; index++) await append(store, [row(`${index} ${large}`)]);
       const first = await store.read(0, 1000);
       assert.ok(first.length > 0 && first.length < count, `${first.length} rows of ${count}`);
