@@ -152,5 +152,16 @@ function queryParameters(query: z.ZodType): JsonObject[] {
 /** What a schema cannot say in JSON Schema (a check by code) is left open. */
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
   const { $schema, ...rest } = jsonSchemaOf(schema, { io, reused: 'inline' });
-  return rest;
+  return withoutFalse(rest) as JsonObject;
+}
+
+/** Nothing follows the items of a tuple: its length says the same as the schema `false`, which not all generators of clients read. */
+function withoutFalse(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutFalse);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const members = Object.entries(schema).map(([name, value]) => [name, withoutFalse(value)]);
+  const { items, ...rest } = Object.fromEntries(members) as JsonObject;
+  if (items !== false || !Array.isArray(rest.prefixItems)) return items === undefined ? rest : { ...rest, items };
+  const { length } = rest.prefixItems;
+  return { ...rest, minItems: length, maxItems: length };
 }

@@ -97,12 +97,6 @@ export function jsonSchemaOf(
     ...options,
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema }) => {
-      if (jsonSchema.items === false && jsonSchema.prefixItems !== undefined) {
-        // Generators of clients read no schema that is `false`; the length says the same.
-        const { length } = jsonSchema.prefixItems;
-        delete jsonSchema.items;
-        Object.assign(jsonSchema, { minItems: length, maxItems: length });
-      }
       const plain = plainForm(zodSchema);
       if (plain === undefined) return;
       const { $schema, ...form } = jsonSchemaOf(plain.schema, options);
