@@ -2,6 +2,7 @@ import { CLIENT_SETTINGS } from '../../src/client/options.js';
 import { ERROR_CODES } from '../../src/lib/errors.js';
 import { flagName, type Setting, type Settings, secretFileEnv } from '../../src/lib/setting.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
+import { chartSettings, chartValuesSchema } from './chart-values.js';
 import { commandsPage } from './commands-page.js';
 import { conformancePage } from './conformance-page.js';
 import { settingsSchema } from './settings-schema.js';
@@ -15,6 +16,8 @@ export function generatedPages(): ReadonlyMap<string, string> {
     ['docs/commands.md', commandsPage()],
     ['docs/errors.md', errorsPage()],
     ['schema/policysync.schema.json', settingsSchema()],
+    ['deploy/helm/policysync/values.schema.json', chartValuesSchema()],
+    ['deploy/helm/policysync/templates/_settings.tpl', chartSettings()],
     [
       'docs/internals/conformance.md',
       conformancePage(GENERATED.replace('the declarations in the code', '`test/conformance`')),

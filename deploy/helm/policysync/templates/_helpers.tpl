@@ -99,30 +99,28 @@ capabilities:
 {{- end -}}
 
 {{/*
-The value of a setting as text. Called with (dict "name" NAME "value" value). A list of scalars is one as the settings have it, labels
-are pairs, other lists and maps are JSON.
+The value of a setting as text. Called with (dict "name" NAME "value" value "separators" map). A list is one as its setting has it,
+labels are pairs, other lists and maps are JSON.
 */}}
 {{- define "policysync.value" -}}
+{{- $value := .value -}}
+{{- $separator := get .separators .name -}}
+{{- if and $separator (kindIs "map" .value) -}}
+{{- $value = list -}}
+{{- range $key, $one := .value -}}
+{{- $value = append $value (printf "%s=%s" $key (include "policysync.scalar" $one)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $separator (kindIs "slice" $value) -}}
 {{- $items := list -}}
-{{- $isJson := false -}}
-{{- if kindIs "slice" .value -}}
-{{- range .value -}}
-{{- $isJson = or $isJson (kindIs "map" .) (kindIs "slice" .) -}}
+{{- range $value -}}
 {{- $items = append $items (include "policysync.scalar" .) -}}
 {{- end -}}
-{{- else if and (kindIs "map" .value) (eq .name "SYNC_CLIENT_LABELS") -}}
-{{- range $key, $value := .value -}}
-{{- $items = append $items (printf "%s=%s" $key (include "policysync.scalar" $value)) -}}
-{{- end -}}
-{{- else if kindIs "map" .value -}}
-{{- $isJson = true -}}
+{{- join $separator $items -}}
+{{- else if or (kindIs "slice" $value) (kindIs "map" $value) -}}
+{{- toJson $value -}}
 {{- else -}}
-{{- $items = list (include "policysync.scalar" .value) -}}
-{{- end -}}
-{{- if $isJson -}}
-{{- toJson .value -}}
-{{- else -}}
-{{- join (ternary ":" "," (eq .name "SYNC_POLICY_SUBSCRIPTION_DIRS")) $items -}}
+{{- include "policysync.scalar" $value -}}
 {{- end -}}
 {{- end -}}
 
@@ -131,9 +129,10 @@ Environment of settings. Called with (dict "settings" (dict NAME value ...) "sec
 A secret setting is a file, which NAME_FILE names.
 */}}
 {{- define "policysync.env" -}}
+{{- $separators := (include "policysync.settings" . | fromJson).separators -}}
 {{- range $name, $value := .settings }}
 - name: {{ $name }}
-  value: {{ include "policysync.value" (dict "name" $name "value" $value) | quote }}
+  value: {{ include "policysync.value" (dict "name" $name "value" $value "separators" $separators) | quote }}
 {{- end }}
 {{- range .secrets }}
 - name: {{ .setting }}_FILE
