@@ -46,7 +46,7 @@ export interface ServerAnswer {
 /**
  * Sends a request like the client does: with the authority and the client certificate of the settings
  * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and related ones) and the proxies of the environment.
- * Rejects with `config_invalid` for invalid settings, with `server_unreachable` or `tls_failed` without a response, and for a
+ * Rejects with `config_invalid` for invalid settings, with `server_unreachable`, `tls_failed` or `tls_mismatch` without a response, and for a
  * status outside `good` (default: 200) with the server's error code and message, or the code of `rules`.
  */
 export async function askServer(

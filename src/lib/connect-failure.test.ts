@@ -34,7 +34,8 @@ describe('a connection that was not made', () => {
         assert.deepEqual([advice, error.code, error.message], [undefined, 'server_unreachable', options.message]);
       } else {
         assert.match(advice ?? '', expected);
-        assert.deepEqual([error.code, error.message], ['tls_failed', `${options.message}: ${advice}`]);
+        const code = /speaks? TLS there/.test(advice ?? '') ? 'tls_mismatch' : 'tls_failed';
+        assert.deepEqual([error.code, error.message], [code, `${options.message}: ${advice}`]);
       }
     }
   });

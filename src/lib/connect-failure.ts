@@ -33,12 +33,18 @@ export interface ConnectFailureOptions {
   readonly retryable?: boolean;
 }
 
-/** The error of a connection that failed: `tls_failed`, which names the setting, if TLS or a certificate is the cause. */
+/**
+ * The error of a connection that failed: `tls_mismatch` if only one side speaks TLS, `tls_failed`, which names the setting, if TLS or a
+ * certificate is the cause otherwise.
+ */
 export function connectFailure(cause: unknown, options: ConnectFailureOptions): SyncError {
   const { message, code, caSetting, retryable = false } = options;
   const advice = tlsAdvice(cause, caSetting);
   if (advice === undefined) return new SyncError(code, message, { cause, retryable });
-  return new SyncError('tls_failed', `${message}: ${advice}`, { cause, retryable });
+  return new SyncError(isMismatch(cause) ? 'tls_mismatch' : 'tls_failed', `${message}: ${advice}`, {
+    cause,
+    retryable,
+  });
 }
 
 /** What is wrong with TLS, for people, with the setting that corrects it; undefined if something else failed. */
@@ -65,6 +71,11 @@ export function connectText(cause: unknown, caSetting: string): string {
 export function isTlsRefusal(error: unknown): boolean {
   const problem = tlsProblem(error);
   return problem !== undefined && problem !== 'no tls';
+}
+
+function isMismatch(error: unknown): boolean {
+  const problem = tlsProblem(error);
+  return problem === 'no tls' || problem === 'plain to tls';
 }
 
 type TlsProblem = 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | 'plain to tls';

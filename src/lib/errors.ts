@@ -302,6 +302,12 @@ export const ERROR_CODES = {
     cause: 'Another server uses the same state folder.',
     remedy: 'Stop the other server, or give this one its own SYNC_STATE_DIR.',
   },
+  state_dir_unusable: {
+    status: 500,
+    cause: 'The state folder cannot be made, or the user of the server may not write there.',
+    remedy:
+      'Give the folder that the message names to the user of the server (chown; `fsGroup` of a pod, `StateDirectory=` of a unit), or name another one in SYNC_STATE_DIR. Trying again does not help.',
+  },
   log_unwritable: {
     status: 507,
     cause: 'The update log cannot be written (for example: the disk is full).',
@@ -413,10 +419,15 @@ export const ERROR_CODES = {
   },
   tls_failed: {
     status: 502,
-    cause:
-      'No trusted connection could be made: a certificate is not trusted, not valid, or of another name, or only one side speaks TLS.',
+    cause: 'No trusted connection could be made: a certificate is not trusted, not valid, or of another name.',
     remedy:
-      'Name the authority of the certificate in the setting that the message has, use the name that the certificate is for, and https:// where there is TLS, http:// where there is none; see docs/tls.md.',
+      'Name the authority of the certificate in the setting that the message has, and use the name that the certificate is for; see docs/tls.md.',
+  },
+  tls_mismatch: {
+    status: 502,
+    cause: 'Only one side of a connection speaks TLS.',
+    remedy:
+      'Begin the address that the message has with http:// where the other side does not speak TLS, and with https:// where it does. If it should speak TLS, give it a certificate; see docs/tls.md.',
   },
   server_refused: {
     status: 502,
@@ -701,6 +712,7 @@ const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set([
   'config_invalid',
   'package_missing',
   'engine_start_failed',
+  'state_dir_unusable',
 ]);
 
 /** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */

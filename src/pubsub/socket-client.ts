@@ -177,7 +177,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
 
 /** Failures that an operator has to mend are logged loudly at once. */
 function needsHelp(error: unknown): boolean {
-  return error instanceof SyncError && (error.code === 'token_refused' || error.code === 'tls_failed');
+  return error instanceof SyncError && ['token_refused', 'tls_failed', 'tls_mismatch'].includes(error.code);
 }
 
 /** OPAL's readiness check. Only a lost connection fails it. */

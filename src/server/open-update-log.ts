@@ -23,8 +23,8 @@ export interface OpenedUpdateLog {
 
 /**
  * Opens the update log: in the backbone of SYNC_BROADCAST_URI if set, otherwise in the state folder, which is locked in both
- * cases. Rejects with `state_dir_in_use`, `log_damaged`, `log_unwritable`, `config_invalid` or `backbone_unavailable`, or with the
- * signal's reason if it aborts while waiting for a backbone.
+ * cases. Rejects with `state_dir_in_use`, `state_dir_unusable`, `log_damaged`, `log_unwritable`, `config_invalid` or
+ * `backbone_unavailable`, or with the signal's reason if it aborts while waiting for a backbone.
  */
 export async function openUpdateLog(
   settings: ServerOptions,

@@ -161,7 +161,7 @@ describe('the update log in SQLite', () => {
   test('a state folder that cannot be made is an error that names it', async () => {
     await writeFile(join(stateDir, 'file'), '');
     stateDir = join(stateDir, 'file');
-    await assert.rejects(open(), refused('log_unwritable', /state folder .*file/));
+    await assert.rejects(open(), refused('state_dir_unusable', /state folder .*file/));
     stateDir = join(stateDir, '..');
   });
 

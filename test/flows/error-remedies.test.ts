@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { pino } from 'pino';
 import { ERROR_CODES, type ErrorCode } from '../../src/lib/errors.js';
@@ -158,7 +160,7 @@ describe('TLS', () => {
     const url = plain.url.replace('http:', 'https:');
     assertFailure(
       await publish({ SYNC_SERVER_URL: url }),
-      'tls_failed',
+      'tls_mismatch',
       /does not speak TLS there \(http:\/\/ may be meant\): [a-z ]+$/,
     );
   });
@@ -172,6 +174,14 @@ it('a port in use: the address, for both programs', async () => {
   assertFailure(await runCommand('server', ['run'], server), 'listen_failed', message);
   const client = await clientEnv('http://127.0.0.1:1', { SYNC_CLIENT_API_SERVER_PORT: String(taken.port) });
   assertFailure(await runCommand('client', ['run'], client), 'listen_failed', message);
+});
+
+it('a state folder that cannot be made: the folder, and the exit code of what a person mends', async () => {
+  await using folder = await tempDir();
+  const file = join(folder.path, 'file');
+  await writeFile(file, '');
+  const ended = await runCommand('server', ['run', '--server-bind-port', '0'], { SYNC_STATE_DIR: join(file, 'state') });
+  assertFailure(ended, 'state_dir_unusable', /the state folder \S+file\/state cannot be used: ENOTDIR/, 2);
 });
 
 it('a refused connection: who does not answer, and which setting says where it is', async () => {

@@ -173,7 +173,7 @@ describe('TLS', () => {
     const plain = open.url.replace('https:', 'http:');
     const { code, stderr } = await runHere('policysync', ['status'], { SYNC_SERVER_URL: plain });
     assert.equal(code, 1);
-    assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_failed\]/);
+    assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_mismatch\]/);
     const found = await doctor(['client'], { ...trusting(authority.file), SYNC_SERVER_URL: plain });
     assert.match(found.of('server'), /^error: .*it speaks TLS there/);
     for (const env of [{}, trusting(authority.file)]) {

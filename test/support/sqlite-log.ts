@@ -16,8 +16,8 @@ export interface SqliteLogOptions {
 }
 
 /**
- * Opens the embedded update log, or makes it: for one server alone. Rejects with `state_dir_in_use`, `log_damaged` or
- * `log_unwritable`; each names the file.
+ * Opens the embedded update log, or makes it: for one server alone. Rejects with `state_dir_in_use`, `state_dir_unusable`,
+ * `log_damaged` or `log_unwritable`; each names the file.
  */
 export async function openSqliteLog(
   { stateDir, retention = DEFAULT_RETENTION, patchesPerPath = DEFAULT_PATCHES_PER_PATH }: SqliteLogOptions,

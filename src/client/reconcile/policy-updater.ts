@@ -404,7 +404,7 @@ function sameContent(held: PolicyContent, fresh: PolicyContent): boolean {
 
 /** Codes of a server that cannot be asked. */
 const AWAY: ReadonlySet<string> = new Set([
-  ...['server_unreachable', 'tls_failed', 'policy_not_ready', 'policy_source_none'],
+  ...['server_unreachable', 'tls_failed', 'tls_mismatch', 'policy_not_ready', 'policy_source_none'],
 ]);
 
 function hasCode(error: unknown, code: ErrorCode): boolean {

@@ -1,5 +1,5 @@
-import { mkdir, open, stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { makePrivate } from '../../lib/private-files.js';
 import type {
@@ -29,32 +29,55 @@ export interface SqliteStoreOptions {
 
 /**
  * Opens or creates the embedded store: SQLite (write-ahead log, `synchronous=FULL`) in a worker thread, for a single server. Rejects with
- * `state_dir_in_use`, `log_damaged` or `log_unwritable`; each names the file.
+ * `state_dir_in_use`, `state_dir_unusable`, `log_damaged` or `log_unwritable`; each names the file.
  */
 export async function openSqliteStore(
   { stateDir }: SqliteStoreOptions,
   deps: { now?: (() => number) | undefined } = {},
 ): Promise<LogStore> {
+  const file = join(stateDir, LOG_FILE);
   try {
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
+    await makeFile(file);
   } catch (cause) {
-    throw new SyncError('log_unwritable', `the state folder ${stateDir} cannot be created`, { cause });
+    throw folderError(stateDir, cause);
   }
-  const file = join(stateDir, LOG_FILE);
-  await makeFile(file);
   // Without opening it: closing a file releases the locks that another server in this process holds on it.
   await makePrivate(['', '-wal', '-shm', '-journal'].map((ending) => `${file}${ending}`));
   const now = deps.now ?? Date.now;
   return new SqliteStore(await openThread(file, now()), { file, now });
 }
 
-/** Creates an empty, private log file if there is none: SQLite gives its other files the same permissions. */
+/**
+ * Creates an empty, private log file if there is none: SQLite gives its other files the same permissions. Rejects where the user may not
+ * write it, or beside it.
+ */
 async function makeFile(file: string): Promise<void> {
   try {
     await (await open(file, 'wx', 0o600)).close();
-  } catch {
-    // It exists, or it cannot be created: then SQLite fails with a better reason.
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    for (const path of [dirname(file), file]) await access(path, constants.R_OK | constants.W_OK);
   }
+}
+
+/** Failures of a disk that takes more when there is room, or when it works again. */
+const PASSING: ReadonlySet<unknown> = new Set([
+  'ENOSPC',
+  'EDQUOT',
+  'EIO',
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'EINTR',
+  'EBUSY',
+]);
+
+/** What a state folder that cannot be made or written is: `log_unwritable` while the disk has no room, else a fault of its settings. */
+export function folderError(stateDir: string, cause: unknown): SyncError {
+  const isPassing = PASSING.has((cause as NodeJS.ErrnoException).code);
+  const text = `the state folder ${stateDir} cannot be ${isPassing ? 'written' : 'used'}`;
+  return new SyncError(isPassing ? 'log_unwritable' : 'state_dir_unusable', text, { cause });
 }
 
 class SqliteStore implements LogStore {
