@@ -1,4 +1,4 @@
-# The sync client with the embedded engine: OPA inside its own process, no other program. Build it from the top folder of the repository:
+# The sync client with the embedded engine: OPA inside the package, no other program. Build it from the top folder of the repository:
 #
 #   docker build -f deploy/container/client-embedded.Dockerfile -t policysync/client-embedded:local .
 #
@@ -57,7 +57,7 @@ ARG REVISION=unknown
 ARG CREATED=1970-01-01T00:00:00Z
 ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="PolicySync client, embedded" \
-      org.opencontainers.image.description="Keeps OPA inside its own process current with policy and data" \
+      org.opencontainers.image.description="Keeps the OPA inside its package current with policy and data" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

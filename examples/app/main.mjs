@@ -1,4 +1,4 @@
-// An application that asks the policy in its own process: before each route, and about each document of a list.
+// An application that embeds the client and asks it: before each route, and about each document of a list.
 //
 //   npm start                                   with a sync server of its own, which serves ./policy
 //   SYNC_SERVER_URL=http://... npm start        with yours
@@ -11,7 +11,7 @@ const { env } = process;
 const log = createLogger('app', { level: 'warn', format: 'json' });
 const server = env.SYNC_SERVER_URL === undefined ? await startOwnServer(log) : undefined;
 
-// Every SYNC_... variable counts, as for sync-client. Unless one says otherwise, the engine is inside this process.
+// Every SYNC_... variable counts, as for sync-client. Unless one says otherwise, the engine is the one inside the package.
 const { values } = loadSettings(CLIENT_SETTINGS, { env });
 const client = createClient(
   // Without a port: nobody asks the client but this program.

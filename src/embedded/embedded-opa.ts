@@ -80,7 +80,7 @@ const MAX_ATTEMPTS = 4;
 const NOTHING_COMPILED: CompiledSet = { wasm: undefined, entrypoints: [] };
 
 /**
- * An OPA inside this process: holds policy and documents as the truth, and keeps the workers that decide. Changes are made one after
+ * The OPA inside the package: holds policy and documents as the truth, and keeps the workers that decide. Changes are made one after
  * the other, each whole or not at all; decisions never wait for them.
  */
 export class EmbeddedOpa implements DecisionSource {

@@ -105,7 +105,7 @@ test('on a machine with Node and git alone, without a network, OPA runs inside t
     ...{ HTTP_PROXY: closed, HTTPS_PROXY: closed, http_proxy: closed, https_proxy: closed, GOPROXY: closed },
   });
   assert.equal(await demo.ended, 0, demo.output());
-  assert.match(demo.output(), /OPA inside the process of the client: there is no OPA program on this machine/);
+  assert.match(demo.output(), /OPA inside the package: there is no OPA program on this machine/);
   assert.match(demo.output(), /May alice delete a document of her own\? {2}YES {2}[\d.]+ m?s after the commit/);
   assert(!existsSync(join(folder.path, 'cache', 'policysync', 'opa')), 'an OPA program was put into the cache');
   await demo.assertNothingLeft();

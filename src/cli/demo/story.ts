@@ -47,7 +47,7 @@ async function lookAround({ print, env, signal }: Stage, git: Git): Promise<stri
   } catch (error) {
     signal.throwIfAborted();
     if (errorCode(error) !== 'engine_not_found') throw new DemoFailure(errorText(error), error);
-    print.line('OPA inside the process of the client: there is no OPA program on this machine, and none is needed');
+    print.line('OPA inside the package: there is no OPA program on this machine, and none is needed');
     return undefined;
   }
 }

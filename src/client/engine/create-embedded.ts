@@ -20,7 +20,7 @@ const WORK_FACTOR = 4;
 /** First delay before a part of the engine is started again. */
 const RETRY_MIN_MS = 200;
 
-/** Creates an engine inside this process. Its parts start with `run`. */
+/** Creates the engine inside the package. Its parts start with `run`. */
 export async function createEmbedded(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   const { log, env, reserved } = deps;
   const artifact = new EngineArtifact();

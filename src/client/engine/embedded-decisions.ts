@@ -1,7 +1,7 @@
 import type { EmbeddedOpa } from '../../embedded/embedded-opa.js';
 import type { DecisionEngine } from './decision-engine.js';
 
-/** Asks an engine in this process. */
+/** Asks the engine inside the package. */
 export function embeddedDecisions(opa: Pick<EmbeddedOpa, 'answer' | 'readsOf'>): DecisionEngine {
   return {
     decide: (question) => opa.answer(question),

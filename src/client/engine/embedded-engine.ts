@@ -15,7 +15,7 @@ import type { RegoVersions, V0Modules } from './rego-versions.js';
 export type EmbeddedWrites = Pick<EmbeddedOpa, 'check' | 'activate' | 'write' | 'read'>;
 
 /**
- * OPA inside this process. Loads policy, and the documents at or below its packages, as a whole, like the bundle of an inline engine;
+ * OPA inside the package. Loads policy, and the documents at or below its packages, as a whole, like the bundle of an inline engine;
  * all other documents by themselves. Nobody else can write, so there is nothing to tidy, and no seal to set.
  */
 export class EmbeddedEngine implements PolicyEngine {

@@ -1,7 +1,7 @@
 import { SyncError } from '../../lib/errors.js';
 import type { EngineMarker } from './engine.js';
 
-/** The marker of an engine in this process: nobody else can write there, so a member stands for the document. */
+/** The marker of the engine inside the package: nobody else can write there, so a member stands for the document. */
 export class MemoryMarker implements EngineMarker {
   #hasBegun = false;
   #isThere = false;
