@@ -25,6 +25,7 @@ export type {
 export { CLIENT_SETTINGS, type ClientSettings } from './client/options.js';
 export { ERROR_CODES, type ErrorCode, SyncError } from './lib/errors.js';
 export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/log.js';
-export { type LoadedSettings, loadSettings } from './lib/options.js';
-export { SERVER_SETTINGS, type ServerOptions, type ServerSettings } from './server/options.js';
-export { createServer, type Server } from './server/server.js';
+export type { LoadedSettings } from './lib/options.js';
+export { SERVER_SETTINGS, type ServerSettings } from './server/options.js';
+export { createServer, type GivenServerSettings, type Server, type ServerDeps } from './server/server.js';
+export { loadSettings } from './settings.js';

@@ -37,8 +37,12 @@ const TABLE: Record<string, { may: readonly string[]; mayType?: readonly string[
     may: ['lib', 'wire', 'auth', 'pubsub', 'http', 'embedded'],
     rule: 'server and client never import each other',
   },
+  settings: {
+    may: ['lib', 'server/options', 'client/options'],
+    rule: 'settings has those of all programs, and runs none',
+  },
   cli: {
-    may: ['lib', 'wire', 'fleet', 'auth', 'pubsub', 'server', 'client', 'embedded', 'checker'],
+    may: ['settings', 'lib', 'wire', 'fleet', 'auth', 'pubsub', 'server', 'client', 'embedded', 'checker'],
     rule: 'cli and index.ts never import each other',
   },
   middleware: {
@@ -46,7 +50,7 @@ const TABLE: Record<string, { may: readonly string[]; mayType?: readonly string[
     rule: 'middleware asks a client for decisions: it knows nothing of the engine',
   },
   index: {
-    may: ['lib', 'wire', 'auth', 'pubsub', 'server', 'client'],
+    may: ['settings', 'lib', 'wire', 'auth', 'pubsub', 'server', 'client'],
     rule: 'cli and index.ts never import each other',
   },
 };

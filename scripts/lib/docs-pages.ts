@@ -32,17 +32,23 @@ function configurationPage(): string {
     GENERATED,
     '',
     CONFIGURATION_INTRODUCTION,
-    ...programSection('sync-server', SERVER_SETTINGS),
-    ...programSection('sync-client', CLIENT_SETTINGS),
+    ...programSection('sync-server', 'createServer', SERVER_SETTINGS),
+    ...programSection('sync-client', 'createClient', CLIENT_SETTINGS),
   ].join('\n');
 }
 
 const CONFIGURATION_INTRODUCTION = `Each setting is a flag of \`policysync server\` or \`policysync client\` (\`sync-server run\`, \`sync-client run\`), an environment variable and a
 key of the configuration file. A flag wins over the environment, the environment over the file, the file over the default. Names of the
-same setting in OPAL are accepted in the environment, too.
+same setting in OPAL are accepted in the environment, too. A program that embeds a server or a client gives the same settings by property,
+with times in milliseconds ([decisions](decisions.md#settings)).
 
 - \`policysync config print\` shows what is in effect, and where each value comes from; \`--json\` prints it for programs. Secrets are
   masked. It takes the same flags: \`policysync config print client --server-url https://sync.example\`.
+- A flag, a key or a property that does not exist is an error that names the one that is nearest. So is a variable \`SYNC_...\` that is nearly
+  a setting; one that is near none may be of another program, and is a warning, as is one of OPAL that has no counterpart here. What
+  Kubernetes says of a Service (\`SYNC_SERVER_PORT=tcp://...\` of one called \`sync-server\`) is no setting.
+- Quotes around a value count as part of it, and are an error: a shell takes them away, \`--env-file\` of Docker and lists below
+  \`environment:\` of Compose keep them. Text that must be JSON and is none is answered with line and column, and never shown.
 - An empty variable is not set. An empty flag (\`--policy-repo-url ""\`) and an empty value in the file are errors.
 - In paths, \`~/\` at the start is the home folder, wherever the value comes from. Other values are taken as they are written. A
   relative path begins in the folder of the configuration file if it is in that file, and otherwise in the working directory.
@@ -99,26 +105,29 @@ server takes \`SYNC_POLICY_BUNDLE_SERVER_TOKEN_FILE\`. For data sources, name an
 [data sources](data-sources.md)), or keep them in a configuration file that only the program may read.
 `;
 
-function programSection(program: string, settings: Settings): string[] {
-  const groups = new Map<string, Setting<unknown>[]>();
-  for (const setting of Object.values(settings)) {
-    groups.set(setting.group, [...(groups.get(setting.group) ?? []), setting]);
+function programSection(program: string, maker: string, settings: Settings): string[] {
+  const groups = new Map<string, [string, Setting<unknown>][]>();
+  for (const entry of Object.entries(settings)) {
+    const [, { group }] = entry;
+    groups.set(group, [...(groups.get(group) ?? []), entry]);
   }
   return [
     `## ${program}`,
     '',
+    `In a program: \`${maker}({ ... })\`, by the names in the column *Property*.`,
+    '',
     ...[...groups].flatMap(([group, members]) => [
       `### ${group}`,
       '',
-      '| Setting | Form | Default | Meaning |',
-      '|---|---|---|---|',
-      ...members.map(settingRow),
+      '| Setting | Property | Form | Default | Meaning |',
+      '|---|---|---|---|---|',
+      ...members.map(([property, setting]) => settingRow(property, setting)),
       '',
     ]),
   ];
 }
 
-function settingRow(setting: Setting<unknown>): string {
+function settingRow(property: string, setting: Setting<unknown>): string {
   const names = [setting.env, `--${flagName(setting)}`].map(code);
   const others = setting.aliases.filter((name) => name !== setting.formerly);
   const also = [
@@ -129,7 +138,8 @@ function settingRow(setting: Setting<unknown>): string {
     setting.defaultText === undefined ? 'none' : setting.defaultText === '' ? 'empty' : code(setting.defaultText);
   const { description, secret, env } = setting;
   const meaning = secret ? `${description} Secret: never shown; in a file by \`${secretFileEnv(env)}\`.` : description;
-  return `| ${[[...names, ...also].join('<br>'), code(setting.form), shownDefault, cell(meaning)].join(' | ')} |`;
+  const cells = [[...names, ...also].join('<br>'), code(property), code(setting.form), shownDefault, cell(meaning)];
+  return `| ${cells.join(' | ')} |`;
 }
 
 function errorsPage(): string {

@@ -1,16 +1,10 @@
 import type { Command } from 'commander';
 import type { Settings } from '../lib/setting.js';
+import { SECTIONS } from '../settings.js';
 import { clientProgram } from './client-program.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { configJson, configText } from './config-text.js';
-import {
-  addConfigOption,
-  loadProgramSettings,
-  printWarnings,
-  SECTIONS,
-  type Section,
-  withConfig,
-} from './program-settings.js';
+import { addConfigOption, loadProgramSettings, printWarnings, type Section, withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { serverProgram } from './server-program.js';
 import { addPrintConfigCommand, HELP_COMMAND } from './settings-program.js';

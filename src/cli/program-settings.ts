@@ -1,32 +1,14 @@
 import type { Command } from 'commander';
-import { CLIENT_SETTINGS } from '../client/options.js';
 import { type FileSection, readConfigFile } from '../lib/config-file.js';
 import { expandHome } from '../lib/home-path.js';
-import { type LoadedSettings, loadSettings } from '../lib/options.js';
-import { envNames, type Settings, secretFileEnv } from '../lib/setting.js';
-import { SERVER_SETTINGS } from '../server/options.js';
+import type { LoadedSettings } from '../lib/options.js';
+import type { Settings } from '../lib/setting.js';
+import { CONFIG_VARIABLE, loadSettings, SECTIONS } from '../settings.js';
 import { type CommandIo, type CommandOutput, printLine, withEnv } from './command-io.js';
 import { UsageError } from './run-program.js';
-import { CONFIG_VARIABLE } from './unread-config.js';
 
-/** The sections of the configuration file, with the settings of each. */
-export const SECTIONS = { server: SERVER_SETTINGS, client: CLIENT_SETTINGS } as const satisfies Record<
-  string,
-  Settings
->;
 /** A name of {@link SECTIONS}. */
 export type Section = keyof typeof SECTIONS;
-
-/** Variables that only a command such as `token` reads. */
-const COMMAND_VARIABLES = ['SYNC_MASTER_TOKEN', 'OPAL_MASTER_TOKEN'];
-
-/** What the environment may contain beside the settings of one program. */
-const KNOWN_VARIABLES = [
-  CONFIG_VARIABLE,
-  ...COMMAND_VARIABLES,
-  ...COMMAND_VARIABLES.map(secretFileEnv),
-  ...Object.values(SECTIONS).flatMap((settings: Settings) => Object.values(settings).flatMap(envNames)),
-];
 
 /** Adds `--config <file>`; the action passes its options to {@link withConfig}. */
 export function addConfigOption(command: Command): Command {
@@ -80,10 +62,10 @@ export function loadProgramSettings<S extends Settings>(
   sources: CommandSources,
 ): LoadedSettings<S> {
   const path = sources.env[CONFIG_VARIABLE] ?? '';
-  if (path === '') return loadSettings(settings, sources, KNOWN_VARIABLES);
+  if (path === '') return loadSettings(settings, sources);
   const { sections, warnings } = readConfigFile(expandHome(path), SECTIONS);
   const file: FileSection | undefined = sections.get(section);
-  const loaded = loadSettings(settings, { ...sources, file }, KNOWN_VARIABLES);
+  const loaded = loadSettings(settings, { ...sources, file });
   return { ...loaded, warnings: [...warnings, ...loaded.warnings] };
 }
 

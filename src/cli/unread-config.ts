@@ -1,8 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-
-/** The variable with the path of the configuration file. */
-export const CONFIG_VARIABLE = 'SYNC_CONFIG';
+import { CONFIG_VARIABLE } from '../settings.js';
 
 /** The name that `init` gives the configuration file. */
 const FILE = 'policysync.yaml';

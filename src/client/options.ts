@@ -149,7 +149,7 @@ export const CLIENT_SETTINGS = {
   ...inGroup('Policy engine', {
     engine: choiceSetting(
       'SYNC_ENGINE',
-      'inline: OPA as a child process. external: the OPA at SYNC_POLICY_STORE_URL. embedded: OPA inside this process. Default: see docs/engine.md.',
+      'inline: OPA as a child process. external: the OPA at SYNC_POLICY_STORE_URL. embedded: OPA inside the package. Default: see docs/engine.md.',
       { opal: null, choices: ['inline', 'external', 'embedded'] },
     ),
     engineUrl: urlSetting(

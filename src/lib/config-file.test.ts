@@ -162,7 +162,8 @@ server:
       '- a\n': /^p\.yaml:1: the file must be a map/,
       'server: S3CRET\n': /^p\.yaml:1: server: must be a map/,
       'server:\n  ? [S3CRET]\n  : 1\n': /^p\.yaml:2: is not YAML/,
-      'server:\n  sources: .inf\n': /^p\.yaml:2: sources must be JSON$/,
+      'server:\n  sources: .inf\n':
+        /^p\.yaml:2: sources must be JSON: at line 1, column 1 there must be a JSON value, not \.$/,
       'server:\n  sources: [.nan]\n': /^p\.yaml:2: must be JSON/,
       '%YAML 1.1\n---\nserver:\n  is-on: maybe\n': /^p\.yaml:4: is-on must be true or false/,
     };

@@ -1,6 +1,7 @@
 import { errorText, SyncError } from './errors.js';
 import { readBoundedText } from './secret-file.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from './setting.js';
+import { settingHint } from './setting-names.js';
 import { didYouMean } from './similar-name.js';
 import { hasCredentials } from './url-credentials.js';
 import { YamlDocument, YamlProblem, type YamlValue } from './yaml-document.js';
@@ -128,7 +129,7 @@ function unknownKey(key: string, section: string, sections: Readonly<Record<stri
   if (renamed !== undefined) return `${key} is called ${flagName(renamed)} now`;
   const owner = Object.keys(sections).find((other) => keysOf(sections[other] ?? {}).includes(key));
   if (owner !== undefined) return `${key} is no setting of the ${section}: it belongs below ${owner}:`;
-  return `the ${section} has no setting ${key}${didYouMean(key, keysOf(settings))}`;
+  return `the ${section} has no setting ${key}${settingHint(key, settings, 'flag')}`;
 }
 
 function keysOf(settings: Settings): string[] {

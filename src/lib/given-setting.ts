@@ -3,6 +3,7 @@ import { misplaced, pathInConfig, pathOrTextInConfig } from './config-path.js';
 import { errorText } from './errors.js';
 import { expandHome } from './home-path.js';
 import { readSecretFile } from './secret-file.js';
+import { isOfService } from './service-variables.js';
 import { flagName, type Setting, secretFileEnv, secretFileFlag } from './setting.js';
 
 /** Where settings are read from. */
@@ -68,13 +69,15 @@ function ofFlags(setting: Setting<unknown>, { flags = {}, flagNames = {} }: Sett
   return setting.secret ? [...plain, ...candidate(secretFileFlag(setting), true)] : plain;
 }
 
-/** An empty variable is none. */
+/** An empty variable is none, and so is one that Kubernetes made. */
 function ofEnv(setting: Setting<unknown>, env: SettingSources['env']): Candidate[] {
   const names = [setting.env, ...setting.aliases];
   const candidates = (all: readonly string[], isSecretFile: boolean): Candidate[] =>
     all.flatMap((name) => {
       const value = env[name] ?? '';
-      return value === '' ? [] : [{ value, origin: { env: name }, name, env: name, isSecretFile }];
+      return value === '' || isOfService(name, value)
+        ? []
+        : [{ value, origin: { env: name }, name, env: name, isSecretFile }];
     });
   const plain = candidates(names, false);
   return setting.secret ? [...plain, ...candidates(names.map(secretFileEnv), true)] : plain;

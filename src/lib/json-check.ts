@@ -65,11 +65,14 @@ export interface MemberWatch {
 export class JsonSyntaxError extends SyntaxError {
   /** Bytes before the one that is wrong, or all of them where the value does not end. */
   readonly offset: number;
+  /** What may stand there; undefined where it is JSON, and too much of it. */
+  readonly expected: string | undefined;
 
-  constructor(message: string, offset: number) {
+  constructor(message: string, offset: number, expected?: string) {
     super(message);
     this.name = 'SyntaxError';
     this.offset = offset;
+    this.expected = expected;
   }
 }
 
@@ -231,8 +234,9 @@ export class JsonCheck {
     const complete =
       state === AFTER_VALUE || state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT_DIGITS;
     if (!complete || this.#open.length > 0) {
-      const message = `unexpected end after ${this.#offset} bytes: expected ${this.#expected(state)}`;
-      throw new JsonSyntaxError(message, this.#offset);
+      const expected = this.#expected(state);
+      const message = `unexpected end after ${this.#offset} bytes: expected ${expected}`;
+      throw new JsonSyntaxError(message, this.#offset, expected);
     }
     return { kind: this.#kind, hasEscapedName: this.#hasEscapedName };
   }
@@ -339,7 +343,7 @@ export class JsonCheck {
         : `byte 0x${byte.toString(16).padStart(2, '0')}`;
     const expected = state === CONTINUATION ? 'valid UTF-8' : this.#expected(state);
     const offset = this.#offset + at;
-    return new JsonSyntaxError(`unexpected ${found} at byte ${offset}: expected ${expected}`, offset);
+    return new JsonSyntaxError(`unexpected ${found} at byte ${offset}: expected ${expected}`, offset, expected);
   }
 }
 

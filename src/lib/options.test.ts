@@ -59,7 +59,7 @@ describe('loading settings', () => {
     const text = problems({ OPAL_PORT: '99', SYNC_URL: 'nope' }, { json: '{' });
     assert.equal(
       text,
-      'settings are not valid:\n  OPAL_PORT must be between 0 and 9 (is "99")\n  SYNC_URL must be a URL (is "nope")\n  --json must be JSON',
+      'settings are not valid:\n  OPAL_PORT must be between 0 and 9 (is "99")\n  SYNC_URL must be a URL (is "nope")\n  --json must be JSON: at line 1, column 2 there must be a member name or "}", not the end, after {',
     );
   });
 
@@ -68,9 +68,28 @@ describe('loading settings', () => {
       '{"headers":{"Authorization":"Bearer S3CRET"},}',
       '{"headers":{"a":{"S3CRET":1}}}',
       '"S3CRET"',
+      'S3CRET',
+      '"S3CRET',
+      "'S3CRET'",
+      '{"a":S3CRET}',
     ]) {
       assert(!problems({ SYNC_JSON: json }).includes('S3CRET'), json);
     }
+  });
+
+  it('quotes that somebody should have taken away are named, with what to do', () => {
+    for (const value of ['"http://u:S3CRET@x"', "'http://x'", ' "http://x" ']) {
+      const text = problems({ SYNC_URL: value });
+      assert.match(text, /SYNC_URL has quotes around its value, which count: leave them out \(a shell .*\) \(is "/);
+      assert(!text.includes('S3CRET'), text);
+    }
+    assert.match(problems({ SYNC_PORT: '"3"' }), /SYNC_PORT has quotes/);
+    assert.match(problems({ SYNC_JSON: `'{"headers":{"a":"S3CRET"}}'` }), /SYNC_JSON has quotes[^"]*\)$/);
+    assert.match(problems({}, { url: "'http://x'" }), /--url has quotes/);
+    // Of a secret they may be a part.
+    const { values, warnings } = loadSettings(SETTINGS, { env: { SYNC_TOKEN: '"S3CRET"' } });
+    assert.equal(values.token?.reveal(), '"S3CRET"');
+    assert.match(warnings.join(), /^SYNC_TOKEN has quotes around its value[^"]*$/);
   });
 
   it('hides credentials of a URL that is not one, and the rest of a long value', () => {
@@ -85,11 +104,55 @@ describe('loading settings', () => {
     assert.equal(values.token.reveal(), 'S3CRET');
   });
 
-  it('lists names that no program has, which are most often typing errors', () => {
-    const env = { SYNC_PROT: '1', SYNC_PORT: '1', OTHER: 'x', SYNC_THERE: '1' };
-    assert.deepEqual(loadSettings(SETTINGS, { env }, ['SYNC_THERE']).unknown, ['SYNC_PROT']);
-    const opal = { OPAL_NO_RPC_LOGS: 'true', OPALESCENT: 'x' };
-    assert.deepEqual(loadSettings(SETTINGS, { env: opal }).unknown, ['OPAL_NO_RPC_LOGS']);
+  it('a variable that can only be misspelt is an error that names the setting', () => {
+    assert.equal(
+      problems({ SYNC_PROT: '3', SYNC_TOKNE_FILE: '/x', SYNC_URL: 'nope', SYNC_THEER: '1' }),
+      [
+        'settings are not valid:',
+        'SYNC_URL must be a URL (is "nope")',
+        'there is no setting SYNC_PROT: did you mean SYNC_PORT?',
+        'there is no setting SYNC_TOKNE_FILE: did you mean SYNC_TOKEN_FILE?',
+      ].join('\n  '),
+    );
+    const other = () => loadSettings(SETTINGS, { env: { SYNC_THEER: '1' } }, ['SYNC_THERE']);
+    assert.throws(other, { message: /no setting SYNC_THEER: did you mean SYNC_THERE\?/ });
+    assert.deepEqual(
+      loadSettings(SETTINGS, { env: { SYNC_PROT: '' } }).unknown,
+      ['SYNC_PROT'],
+      'an empty one is not set',
+    );
+  });
+
+  it('lists names of others, and those that OPAL may have', () => {
+    const env = { SYNC_GATEWAY_MODE: '1', SYNC_PORT: '1', OTHER: 'x', SYNC_THERE: '1' };
+    assert.deepEqual(loadSettings(SETTINGS, { env }, ['SYNC_THERE']).unknown, ['SYNC_GATEWAY_MODE']);
+    const opal = { OPAL_NO_RPC_LOGS: 'true', OPAL_PROT: '3', OPALESCENT: 'x' };
+    assert.deepEqual(loadSettings(SETTINGS, { env: opal }).unknown, ['OPAL_NO_RPC_LOGS', 'OPAL_PROT']);
+  });
+
+  it('what Kubernetes says of a Service is no setting, whatever the Service is called', () => {
+    const service = (name: string, port: number): Record<string, string> => ({
+      [`${name}_SERVICE_HOST`]: '10.0.0.1',
+      [`${name}_SERVICE_PORT`]: String(port),
+      [`${name}_SERVICE_PORT_HTTP`]: String(port),
+      [`${name}_PORT`]: `tcp://10.0.0.1:${port}`,
+      [`${name}_PORT_${port}_TCP`]: `tcp://10.0.0.1:${port}`,
+      [`${name}_PORT_${port}_TCP_PROTO`]: 'tcp',
+      [`${name}_PORT_${port}_TCP_PORT`]: String(port),
+      [`${name}_PORT_${port}_TCP_ADDR`]: '10.0.0.1',
+    });
+    for (const name of ['SYNC_SERVER', 'SYNC_CLIENT', 'SYNC_TOKEN', 'OPAL_SERVER', 'SYNC_URL']) {
+      const { unknown, warnings, values } = loadSettings(SETTINGS, { env: service(name, 7002) });
+      assert.deepEqual([unknown, warnings, values.port], [[], [], 1], name);
+    }
+    // A Service that is called `sync`: the name of a setting.
+    const { values, warnings, origins } = loadSettings(SETTINGS, { env: service('SYNC', 7002) });
+    assert.deepEqual([values.port, origins.port, warnings.length], [1, 'default', 1]);
+    assert.match(
+      warnings[0] ?? '',
+      /SYNC_PORT is what Kubernetes says of a Service .* enableServiceLinks: false .* --port/,
+    );
+    assert.equal(loadSettings(SETTINGS, { env: { ...service('SYNC', 7), SYNC_PORT: '3' } }).values.port, 3);
   });
 });
 

@@ -2,8 +2,10 @@ import type * as z from 'zod';
 import { errorText, SyncError } from './errors.js';
 import { type GivenSetting, givenSetting, type SettingOrigin, type SettingSources } from './given-setting.js';
 import { redactUrl } from './log.js';
-import { envNames, type GivenValues, type Setting, type Settings, type SettingValues } from './setting.js';
-import { didYouMean } from './similar-name.js';
+import { isOfService } from './service-variables.js';
+import { envNames, flagName, type GivenValues, type Setting, type Settings, type SettingValues } from './setting.js';
+import { settingHint } from './setting-names.js';
+import { hint, surelyMeant } from './similar-name.js';
 
 /** Result of {@link loadSettings}. */
 export interface LoadedSettings<S extends Settings> {
@@ -14,8 +16,8 @@ export interface LoadedSettings<S extends Settings> {
   /** The files that secrets were read from. */
   secretFiles: { readonly [K in keyof S]?: string };
   /**
-   * Names in the environment that start with SYNC_ or OPAL_ and that no setting has: a typing error, or something that
-   * OPAL has and we do not (docs/opal-compatibility.md).
+   * Names in the environment that start with SYNC_ or OPAL_, and that no setting has and no SYNC_ name is near: of other programs, or
+   * something that OPAL has and we do not (docs/opal-compatibility.md).
    */
   unknown: string[];
   /** What is not as it should be, but no reason to end. */
@@ -24,13 +26,15 @@ export interface LoadedSettings<S extends Settings> {
 
 /**
  * Reads all settings; a flag counts before the environment, the environment before the file, the file before the default. Throws
- * `config_invalid` that names every bad value at once. `knownElsewhere` are names that belong to another program of this project.
+ * `config_invalid` that names every bad value at once, and each SYNC_ variable that is nearly a setting. `knownElsewhere` are names that
+ * belong to another program of this project.
  */
 export function loadSettings<S extends Settings>(
   settings: S,
   sources: SettingSources,
   knownElsewhere: readonly string[] = [],
 ): LoadedSettings<S> {
+  const { env } = sources;
   const values: Record<string, unknown> = {};
   const origins: Record<string, SettingOrigin> = {};
   const texts: Record<string, string> = {};
@@ -39,7 +43,10 @@ export function loadSettings<S extends Settings>(
   const warnings: string[] = [];
   const known = new Set(knownElsewhere);
   for (const [key, setting] of Object.entries(settings)) {
-    for (const name of envNames(setting)) known.add(name);
+    for (const name of envNames(setting)) {
+      known.add(name);
+      if (isOfService(name, env[name])) warnings.push(ofServiceText(name, setting));
+    }
     origins[key] = 'default';
     try {
       const given = givenSetting(setting, sources);
@@ -49,31 +56,72 @@ export function loadSettings<S extends Settings>(
         if (given.secretFile !== undefined) secretFiles[key] = given.secretFile;
         if (given.warning !== undefined) warnings.push(given.warning);
       }
-      if (given !== undefined) values[key] = checkedValue(given, setting);
+      if (given !== undefined) values[key] = checkedValue(given, setting, (warning) => warnings.push(warning));
       else if (setting.defaultText !== undefined) values[key] = setting.schema('').parse(setting.defaultText);
     } catch (error) {
       problems.push(errorText(error));
     }
   }
+  const { unknown, misspelt } = unknownNames(env, known);
+  problems.push(...misspelt);
   if (problems.length > 0) throw invalidSettings(problems);
-  const unknown = Object.keys(sources.env).filter((name) => /^(SYNC|OPAL)_/.test(name) && !known.has(name));
   return {
     values: Object.freeze(values) as SettingValues<S>,
     origins: origins as LoadedSettings<S>['origins'],
     texts: texts as LoadedSettings<S>['texts'],
     secretFiles: secretFiles as LoadedSettings<S>['secretFiles'],
-    unknown: unknown.sort(),
+    unknown,
     warnings,
   };
 }
 
-/** The checked value; the message of what it throws says what is wrong. */
-function checkedValue({ value, name, env }: GivenSetting, setting: Setting<unknown>): unknown {
+/** Names of no setting, in order; and what is wrong with those that can only be misspelt. OPAL has names of its own beside ours. */
+function unknownNames(
+  env: SettingSources['env'],
+  known: ReadonlySet<string>,
+): { unknown: string[]; misspelt: string[] } {
+  const names = Object.keys(env).filter(
+    (name) => /^(SYNC|OPAL)_/.test(name) && !known.has(name) && !isOfService(name, env[name]),
+  );
+  const ours = [...known].filter((name) => !name.startsWith('OPAL_'));
+  const unknown: string[] = [];
+  const misspelt: string[] = [];
+  for (const name of names.sort()) {
+    const meant = name.startsWith('SYNC_') && env[name] !== '' ? surelyMeant(name, ours) : [];
+    if (meant.length === 0) unknown.push(name);
+    else misspelt.push(`there is no setting ${name}${hint(meant)}`);
+  }
+  return { unknown, misspelt };
+}
+
+function ofServiceText(name: string, setting: Setting<unknown>): string {
+  return `${name} is what Kubernetes says of a Service with that name, and not read: set enableServiceLinks: false of the pod, or give --${flagName(setting)}`;
+}
+
+/** The checked value; the message of what it throws says what is wrong. `warn`: with what is not as it should be. */
+function checkedValue(
+  { value, name, env }: GivenSetting,
+  setting: Setting<unknown>,
+  warn: (warning: string) => void,
+): unknown {
   const schema = typeof value === 'string' ? setting.schema(env) : setting.value();
   const { success, data, error } = schema.safeParse(value);
-  if (success) return data;
+  const isQuoted = typeof value === 'string' && hasQuotes(value);
+  if (isQuoted && success && setting.secret) warn(`${name} ${QUOTES_REMEDY}`);
+  const mayBeQuoted = setting.secret || setting.domain.kind === 'json';
+  if (success && (!isQuoted || mayBeQuoted)) return data;
+  const problem = isQuoted ? QUOTES_REMEDY : error?.issues[0]?.message;
   const shown = setting.shown ? ` (is ${shownText(textOf(value, setting))})` : '';
-  throw new Error(`${name} ${error.issues[0]?.message}${shown}`);
+  throw new Error(`${name} ${problem}${shown}`);
+}
+
+const QUOTES_REMEDY =
+  'has quotes around its value, which count: leave them out (a shell takes them away, --env-file of Docker and lists of Compose keep them)';
+
+/** Whether a value is in quotes that were meant for somebody who should have taken them away. */
+function hasQuotes(value: string): boolean {
+  const quote = value.trim().charAt(0);
+  return (quote === '"' || quote === "'") && value.trim().length > 1 && value.trim().endsWith(quote);
 }
 
 function textOf(value: string | readonly string[], { domain }: Setting<unknown>): string {
@@ -91,7 +139,7 @@ export function settingValues<S extends Settings>(settings: S, given: GivenValue
   for (const [key, value] of Object.entries<unknown>(given)) {
     const setting = Object.hasOwn(settings, key) ? settings[key] : undefined;
     if (setting === undefined) {
-      problems.push(`there is no setting ${key}${didYouMean(key, Object.keys(settings))}`);
+      problems.push(`there is no setting ${key}${settingHint(key, settings, 'property')}`);
     } else if (value !== undefined && value !== values[key]) {
       const { success, data, error } = setting.value().safeParse(value);
       values[key] = data;

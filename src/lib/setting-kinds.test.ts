@@ -134,7 +134,7 @@ describe('kinds of settings', () => {
       jsonSetting(...spec, { schema: z.strictObject({ a: z.number() }) }),
       {
         '{"a":1}': { a: 1 },
-        '{"a":': 'refused: must be JSON',
+        '{"a":': 'refused: must be JSON: at line 1, column 6 there must be a JSON value, not the end, after {"…":',
         '1': 'refused: at the top: Invalid input: expected object, received number',
         '{"a":"x"}': 'refused: at a: Invalid input: expected number, received string',
       },
@@ -161,7 +161,7 @@ describe('kinds of settings', () => {
       ['5', '2.5', 'a:b', undefined, 'false', 'none'],
     );
     const { values } = loadSettings(settings, { env: {} });
-    assert.deepEqual(Object.values(values), [5, 2500, ['a', 'b'], false, undefined]);
+    assert.deepEqual(Object.values(values), [5, 2500, ['a', 'b'], false, 'none']);
   });
 
   it('a flag says that it was turned on by the name of OPAL', () => {

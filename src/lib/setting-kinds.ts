@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { errorText } from './errors.js';
 import { parseJson } from './json.js';
+import { jsonProblem } from './json-problem.js';
 import { Secret } from './log.js';
 import { parseRate, type Rate } from './rate.js';
 import type { Setting, Settings } from './setting.js';
@@ -276,11 +277,12 @@ export function rateSetting(
   env: string,
   description: string,
   spec: SettingSpec & { default: string },
-): Setting<Rate | undefined> {
-  const schema = () => textReadBy((text) => (text.trim().toLowerCase() === 'none' ? undefined : parseRate(text)));
+): Setting<Rate | 'none'> {
+  const schema = () =>
+    textReadBy<Rate | 'none'>((text) => (text.trim().toLowerCase() === 'none' ? 'none' : parseRate(text)));
   const ofRate = z.object({ text: z.string() }).transform(({ text }) => text);
   const value = () => z.union([schema(), ofRate.pipe(schema())], 'must be a rate such as 10 per second');
-  return declare<Rate | undefined>(env, description, spec, {
+  return declare<Rate | 'none'>(env, description, spec, {
     form: 'rate|none',
     domain: { kind: 'text' },
     schema,
@@ -356,7 +358,8 @@ export function jsonSetting<S extends z.ZodType>(
     try {
       value = parseText(text);
     } catch {
-      throw new Error('must be JSON');
+      // What was thrown may repeat a part of the text.
+      throw new Error(`must be JSON: ${jsonProblem(text) ?? 'it has more values than are read'}`);
     }
     const { success, data, error } = spec.schema.safeParse(value);
     if (success) return data;

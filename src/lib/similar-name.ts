@@ -9,8 +9,11 @@ export function similarName(name: string, names: readonly string[]): string | un
   const wanted = plain(name);
   let best: { name: string; distance: number } | undefined;
   for (const each of names) {
-    const distance = editDistance(wanted, plain(each));
-    if (distance > Math.max(wanted.length, plain(each).length) * MAX_DIFFERENCE) continue;
+    const other = plain(each);
+    const most = Math.max(wanted.length, other.length) * MAX_DIFFERENCE;
+    if (Math.abs(wanted.length - other.length) > most) continue;
+    const distance = editDistance(wanted, other);
+    if (distance > most) continue;
     if (best === undefined || distance < best.distance) best = { name: each, distance };
   }
   return best?.name;
@@ -19,32 +22,102 @@ export function similarName(name: string, names: readonly string[]): string | un
 /** Most names that a hint has. */
 const MAX_HINTS = 3;
 
-/** A hint that follows a message, or nothing: the similar name, else those that have all words of the wrong one. */
-export function didYouMean(name: string, names: readonly string[]): string {
-  const similar = similarName(name, names);
-  const hints = similar === undefined ? longerNames(name, names) : [similar];
-  return hints.length === 0 || hints.length > MAX_HINTS ? '' : `: did you mean ${hints.join(' or ')}?`;
+/** Names, or other names by which things are called too, each with the one that a hint shows. */
+export type HintNames = readonly string[] | ReadonlyMap<string, string>;
+
+/** A hint that follows a message, or nothing: {@link meantNames}. */
+export function didYouMean(name: string, names: HintNames): string {
+  return hint(meantNames(name, names));
 }
 
-/** Names with all words of a shorter one, as `server-bind-port` has those of `port`. */
-function longerNames(name: string, names: readonly string[]): string[] {
-  const wanted = words(name);
-  return wanted.length === 0 ? [] : names.filter((each) => wanted.every((word) => words(each).includes(word)));
+/** The hint that names what was probably meant. */
+export function hint(meant: readonly string[]): string {
+  return meant.length === 0 ? '' : `: did you mean ${meant.join(' or ')}?`;
+}
+
+/** What was probably meant: the same name in another style, else the few that have all words of it, else the similar one. */
+export function meantNames(name: string, names: HintNames): string[] {
+  const shown = shownNames(names);
+  const near = nearNames(name, shown, { words: 1, share: 0 });
+  if (near.length > 0) return near;
+  const similar = similarName(name, [...shown.keys()]);
+  return similar === undefined ? [] : [shown.get(similar) ?? similar];
+}
+
+/** How many words a name has of another one that can hardly be another program's, and their share of that. */
+const SURE = { words: 2, share: 0.6 };
+/** Letters by which it may differ, and their share of it. */
+const SLIP = { letters: 3, share: 0.25 };
+
+/**
+ * What was meant for certain enough to refuse a name that may also belong to somebody else: the same in another style, most words of it,
+ * or a slip of a few letters.
+ */
+export function surelyMeant(name: string, names: readonly string[]): string[] {
+  const near = nearNames(name, shownNames(names), SURE);
+  if (near.length > 0) return near;
+  const similar = similarName(name, names);
+  if (similar === undefined) return [];
+  const [wanted, found] = [plain(name), plain(similar)];
+  const most = Math.min(SLIP.letters, Math.max(wanted.length, found.length) * SLIP.share);
+  return editDistance(wanted, found) <= most ? [similar] : [];
+}
+
+function shownNames(names: HintNames): ReadonlyMap<string, string> {
+  return names instanceof Map ? names : new Map([...(names as readonly string[])].map((name) => [name, name]));
+}
+
+/** The same in another style, else up to {@link MAX_HINTS} of which a name has so many words, and no other word. */
+function nearNames(
+  name: string,
+  shown: ReadonlyMap<string, string>,
+  least: { readonly words: number; readonly share: number },
+): string[] {
+  const wanted = plain(name);
+  const found = (is: (other: string) => boolean): string[] => [
+    ...new Set([...shown].filter(([other]) => is(other)).map(([, text]) => text)),
+  ];
+  const same = wanted === '' ? [] : found((other) => plain(other) === wanted);
+  if (same.length > 0) return same.slice(0, MAX_HINTS);
+  const wantedWords = words(name);
+  if (wantedWords.length < least.words) return [];
+  const whole = found((other) => words(other).length === wantedWords.length && hasWords(words(other), wantedWords));
+  if (whole.length > 0 && whole.length <= MAX_HINTS) return whole;
+  const longer = found((other) => {
+    const all = words(other);
+    return wantedWords.length >= all.length * least.share && hasWords(all, wantedWords);
+  });
+  return longer.length > MAX_HINTS ? [] : longer;
+}
+
+/** Whether a name has all words of a shorter one, as `server-bind-port` has those of `server-prot`. */
+function hasWords(all: readonly string[], wanted: readonly string[]): boolean {
+  return wanted.every((word) => all.some((other) => isSameWord(word, other)));
+}
+
+/** Shortest word that may differ in a letter. */
+const LONG_WORD = 4;
+
+function isSameWord(word: string, other: string): boolean {
+  if (word === other) return true;
+  const [shorter, longer] = [Math.min(word.length, other.length), Math.max(word.length, other.length)];
+  return shorter >= LONG_WORD && longer - shorter <= 1 && editDistance(word, other) <= 1;
 }
 
 function words(name: string): string[] {
-  return name
+  return withoutPrefix(name)
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1-$2')
     .toLowerCase()
     .split(/[_-]/)
     .filter((word) => word !== '');
 }
 
 function plain(name: string): string {
-  return name
-    .replace(/^-+/, '')
-    .replace(/^(?:SYNC|OPAL)_/, '')
-    .replaceAll(/[_-]/g, '')
-    .toLowerCase();
+  return withoutPrefix(name).replaceAll(/[_-]/g, '').toLowerCase();
+}
+
+function withoutPrefix(name: string): string {
+  return name.replace(/^-+/, '').replace(/^(?:SYNC|OPAL)_/, '');
 }
 
 /** Letters to insert, delete, replace, or swap with the next one (optimal string alignment). */

@@ -110,7 +110,7 @@ export async function serverHttp(
       },
     ),
     checkHost: createHostCheck({ host: options.host, names: options.allowedHosts }),
-    rateLimit: options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit),
+    rateLimit: options.rateLimit === 'none' ? undefined : new RateLimit(options.rateLimit),
   };
   const sockets = createSockets(options, guards, deps);
   const { tls, security, budgets } = deps;

@@ -6,9 +6,12 @@ import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
 import { aborted, firstOf } from '../lib/async.js';
+import { SyncError } from '../lib/errors.js';
 import type { Parts } from '../lib/lifecycle.js';
-import type { Logger } from '../lib/log.js';
+import { type Logger, silentLogger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
+import { settingValues } from '../lib/options.js';
+import type { GivenValues } from '../lib/setting.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { openTracing } from '../lib/tracing.js';
@@ -28,7 +31,7 @@ import { createInstances, type Instances } from './instances/instances.js';
 import type { UpdateLog } from './log/update-log.js';
 import { mayHaveBy } from './may-have.js';
 import { type OpenedUpdateLog, openUpdateLog } from './open-update-log.js';
-import type { ServerOptions } from './options.js';
+import { SERVER_SETTINGS, type ServerOptions } from './options.js';
 import { createPolicy, type Policy } from './policy.js';
 import { createPublisher } from './publish.js';
 import { checkExternalSource } from './routes/data-config.js';
@@ -47,8 +50,8 @@ import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
 export interface Server {
   /**
    * Opens the state folder, listens, and returns the address. Fetches policy in the background: `/policy` responds with 503
-   * until the first commit arrives. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
-   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone), and leaves nothing running.
+   * until the first commit arrives. Rejects with `state_dir_in_use`, `state_dir_unusable`, `listen_failed`, `log_unwritable`,
+   * `log_damaged`, `backbone_unavailable` or `config_invalid` (policy source, keys, backbone), and leaves nothing running.
    */
   start(): Promise<{ url: string; port: number }>;
   /**
@@ -71,14 +74,31 @@ export interface Server {
   readonly routes: readonly DeclaredRoute[];
 }
 
-interface ServerDeps {
+/** What a server is made with, beside its settings. Each part may be left out. */
+export interface ServerDeps {
   readonly log: Logger;
+  /** Environment for git, proxies and folders. Default: that of the process. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** The composition root of the server: creates the parts in order; they end in reverse order. */
-export function createServer(options: ServerOptions, deps: ServerDeps): Server {
-  return createHttpProgram('server', (parts) => compose(options, deps, parts), deps.log);
+/**
+ * Settings by the names of {@link SERVER_SETTINGS}, times in milliseconds. What is missing has its default, but for the state folder,
+ * which has none in a library.
+ */
+export type GivenServerSettings = GivenValues<typeof SERVER_SETTINGS> & { readonly stateDir: string };
+
+/**
+ * The composition root of the server: creates the parts in order; they end in reverse order. `given`: the settings that differ from
+ * their defaults, or all of them, from `loadSettings`. Throws `config_invalid` that names each one that is not valid. Without a
+ * logger the server is silent.
+ */
+export function createServer(given: GivenServerSettings, parts: Partial<ServerDeps> = {}): Server {
+  const { stateDir, ...settings } = settingValues(SERVER_SETTINGS, given);
+  if (stateDir === undefined)
+    throw new SyncError('config_invalid', 'stateDir is missing: name the folder of its state');
+  const options = { ...settings, stateDir };
+  const deps = { log: parts.log ?? silentLogger(), env: parts.env ?? process.env };
+  return createHttpProgram('server', (made) => compose(options, deps, made), deps.log);
 }
 
 async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): Promise<Listening> {

@@ -21,7 +21,7 @@ const embeddedFacts = z.object({
 const engineFacts = z.object({
   kind: z
     .enum(['inline', 'external', 'embedded'])
-    .describe('inline: a child process; external: run by somebody else; embedded: inside this process'),
+    .describe('inline: a child process; external: run by somebody else; embedded: inside the package'),
   policy_mode: insider(z.string()),
   access: z
     .enum(['token', 'open', 'own', 'external', 'embedded'])

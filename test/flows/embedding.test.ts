@@ -147,4 +147,49 @@ describe('a server or client inside a program', () => {
       message: /no setting serverURL: did you mean serverUrl\?\s+port must be a whole number between 0 and 65535/,
     });
   });
+
+  it('a setting under another of its names is refused with the name of its property', () => {
+    for (const [name, meant] of [
+      ['SYNC_POLICY_STORE_URL', 'engineUrl'],
+      ['OPAL_POLICY_STORE_URL', 'engineUrl'],
+      ['policy-store-url', 'engineUrl'],
+      ['enginURL', 'engineUrl'],
+      ['SYNC_CLIENT_TOKEN_FILE', 'clientToken'],
+      ['SYNC_POLICY_SUBSCRIPTION_DIRS', 'policyDirs'],
+      ['policy_subscription_dirs', 'policyDirs'],
+    ] as const)
+      assert.throws(() => createClient({ [name]: 'x' }), {
+        message: new RegExp(`no setting ${name}: did you mean ${meant}\\?$`),
+      });
+    for (const [name, meant] of [
+      ['SYNC_SERVER_BIND_PORT', 'port'],
+      ['bindPort', 'port'],
+      ['serverHost', 'host'],
+      ['policyRepoMainBranch', 'policyRepoBranch'],
+      ['SYNC_DATA_CONFIG_SOURCES', 'dataSources'],
+    ] as const)
+      assert.throws(() => createServer({ stateDir: '/nowhere', [name]: 'x' }), {
+        message: new RegExp(`no setting ${name}: did you mean ${meant}\\?$`),
+      });
+  });
+
+  it('a server is made of the settings that differ from the defaults, without logger and environment', async () => {
+    await using dir = await tempDir();
+    const server = createServer({ port: 0, stateDir: join(dir.path, 'state') });
+    const { url } = await server.start();
+    const { status } = await fetch(`${url}/healthcheck`).finally(() => server.stop());
+    await server.ended();
+    assert.equal(status, 200);
+  });
+
+  it('a server is refused without a state folder, and with a setting that is not valid, when it is made', () => {
+    assert.throws(() => createServer({} as { stateDir: string }), {
+      code: 'config_invalid',
+      message: /stateDir is missing/,
+    });
+    assert.throws(() => createServer({ stateDir: '/nowhere', port: -1, heartbeatIntervalMs: 0 }), {
+      code: 'config_invalid',
+      message: /port must be a whole number.*\n.*heartbeatIntervalMs must be between/,
+    });
+  });
 });

@@ -184,6 +184,20 @@ it('a state folder that cannot be made: the folder, and the exit code of what a 
   assertFailure(ended, 'state_dir_unusable', /the state folder \S+file\/state cannot be used: ENOTDIR/, 2);
 });
 
+it('a misspelt variable: the setting that is meant, before anything starts', async () => {
+  const env = { SYNC_POLICY_REPO_ULR: 'https://git.example/p.git', SYNC_SERVER_PORT: 'tcp://10.0.0.1:7002' };
+  for (const [program, args] of [
+    ['server', ['run']],
+    ['client', ['run']],
+    ['policysync', ['status']],
+    ['policysync', ['config', 'print']],
+  ] as const) {
+    const ended = await runHere(program, args, env);
+    const message = /there is no setting SYNC_POLICY_REPO_ULR: did you mean SYNC_POLICY_REPO_URL\?$/;
+    assertFailure(ended, 'config_invalid', message, 2);
+  }
+});
+
 it('a refused connection: who does not answer, and which setting says where it is', async () => {
   const nobody = await listening(createServer());
   await nobody[Symbol.asyncDispose]();

@@ -9,7 +9,7 @@ import { parseConfigFile } from '../../lib/config-file.js';
 import { SyncError } from '../../lib/errors.js';
 import { packageVersion } from '../../lib/version.js';
 import { YamlDocument } from '../../lib/yaml-document.js';
-import { SECTIONS } from '../program-settings.js';
+import { SECTIONS } from '../../settings.js';
 import { composeFile } from './compose.js';
 import type { NewFile } from './files.js';
 import { kubernetesFiles } from './kubernetes.js';

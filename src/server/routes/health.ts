@@ -167,8 +167,8 @@ export function rootRoutes(app: FastifyInstance): void {
  * together start at the configured rate, of which each token (without authentication: each address) may use its part. Returns 200
  * `null`, or 429 with `Retry-After`.
  */
-export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | undefined }): void {
-  const limit = options.clientLoadLimit === undefined ? undefined : new FairRate(options.clientLoadLimit);
+export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | 'none' }): void {
+  const limit = options.clientLoadLimit === 'none' ? undefined : new FairRate(options.clientLoadLimit);
   addRoute(
     app,
     {
