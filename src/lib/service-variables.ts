@@ -3,11 +3,7 @@
  * SYNC_SERVER_PORT=tcp://10.0.0.1:7002 and more, unless the pod says `enableServiceLinks: false`. They look like settings of ours, and
  * are none.
  */
-const NAMES = [
-  /_SERVICE_HOST$/,
-  /_SERVICE_PORT(?:_[A-Z0-9_]+)?$/,
-  /_PORT_[0-9]{1,5}_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/,
-];
+const NAMES = [/_SERVICE_HOST$/, /_SERVICE_PORT(?:_|$)/, /_PORT_[0-9]{1,5}_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/];
 const ADDRESS = /^(?:tcp|udp|sctp):\/\//;
 
 /** Whether Kubernetes made a variable for a Service, whatever the Service is called. */

@@ -6,17 +6,25 @@ const MAX_DIFFERENCE = 0.35;
  * differs in few letters. Undefined if there is none.
  */
 export function similarName(name: string, names: readonly string[]): string | undefined {
+  return similarNames(name, names)[0];
+}
+
+/** All that are as near as {@link similarName}. */
+function similarNames(name: string, names: readonly string[]): string[] {
   const wanted = plain(name);
-  let best: { name: string; distance: number } | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  let best: string[] = [];
   for (const each of names) {
     const other = plain(each);
-    const most = Math.max(wanted.length, other.length) * MAX_DIFFERENCE;
+    const most = Math.min(least, Math.max(wanted.length, other.length) * MAX_DIFFERENCE);
     if (Math.abs(wanted.length - other.length) > most) continue;
     const distance = editDistance(wanted, other);
     if (distance > most) continue;
-    if (best === undefined || distance < best.distance) best = { name: each, distance };
+    if (distance < least) best = [];
+    least = distance;
+    best.push(each);
   }
-  return best?.name;
+  return best;
 }
 
 /** Most names that a hint has. */
@@ -40,8 +48,8 @@ export function meantNames(name: string, names: HintNames): string[] {
   const shown = shownNames(names);
   const near = nearNames(name, shown, { words: 1, share: 0 });
   if (near.length > 0) return near;
-  const similar = similarName(name, [...shown.keys()]);
-  return similar === undefined ? [] : [shown.get(similar) ?? similar];
+  const similar = similarNames(name, [...shown.keys()]).map((each) => shown.get(each) ?? each);
+  return [...new Set(similar)].slice(0, MAX_HINTS);
 }
 
 /** How many words a name has of another one that can hardly be another program's, and their share of that. */
@@ -56,11 +64,13 @@ const SLIP = { letters: 3, share: 0.25 };
 export function surelyMeant(name: string, names: readonly string[]): string[] {
   const near = nearNames(name, shownNames(names), SURE);
   if (near.length > 0) return near;
-  const similar = similarName(name, names);
-  if (similar === undefined) return [];
-  const [wanted, found] = [plain(name), plain(similar)];
-  const most = Math.min(SLIP.letters, Math.max(wanted.length, found.length) * SLIP.share);
-  return editDistance(wanted, found) <= most ? [similar] : [];
+  const wanted = plain(name);
+  return similarNames(name, names)
+    .filter((each) => {
+      const most = Math.min(SLIP.letters, Math.max(wanted.length, plain(each).length) * SLIP.share);
+      return editDistance(wanted, plain(each)) <= most;
+    })
+    .slice(0, MAX_HINTS);
 }
 
 function shownNames(names: HintNames): ReadonlyMap<string, string> {
