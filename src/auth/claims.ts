@@ -49,9 +49,13 @@ export class TokenUndecodable extends SyncError {
   }
 }
 
+/** How far the clock of whoever issued a token may be ahead of ours. */
+const LEEWAY_SECONDS = 60;
+
 /**
- * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. No leeway. Throws
- * `unauthorized`. A limiting claim that is malformed is an error, never no limit.
+ * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. Leeway has only its beginning: a
+ * token is used right after it was issued, by a clock that may be ahead. Throws `unauthorized`. A limiting claim that is malformed is an
+ * error, never no limit.
  */
 export function checkClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -63,7 +67,12 @@ export function checkClaims(
     if (!expected.allowNoExpiry) throw tokenRefused('Invalid access token: missing exp claim');
   } else if (typeof exp !== 'number' || !Number.isFinite(exp)) throw new TokenUndecodable();
   else if (exp <= nowSeconds) throw new TokenExpired(exp * 1000);
-  if (nbf !== undefined && (typeof nbf !== 'number' || nbf > nowSeconds)) throw tokenRefused('Unknown JWT error');
+  if (nbf !== undefined) {
+    if (typeof nbf !== 'number' || !Number.isFinite(nbf))
+      throw tokenRefused('Invalid access token: nbf claim is not a number');
+    if (nbf > nowSeconds + LEEWAY_SECONDS)
+      throw tokenRefused('Access token is not valid yet (nbf claim): compare the clocks');
+  }
   if (aud === undefined || iss === undefined) throw tokenRefused('Unknown JWT error');
   if (![aud].flat().includes(expected.audience)) throw tokenRefused('Invalid access token: invalid audience claim');
   if (iss !== expected.issuer) throw tokenRefused('Invalid access token: invalid issuer claim');

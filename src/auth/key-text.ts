@@ -1,7 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { resolve } from 'node:path';
-import { expandHome } from '../lib/home-path.js';
+import { expandHome, homeFolder } from '../lib/home-path.js';
 import { KeyProblem, readPem } from '../lib/pem-text.js';
 import { isSshLine } from './ssh-line.js';
 
@@ -18,7 +17,7 @@ export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
  * its comment), or the path of a file, `~/` being the home folder; also DER as base64. The form is detected; the format setting is
  * ignored. Throws a {@link KeyProblem} that never shows the value, since it may be a private key.
  */
-export async function readKeyMaterial(value: string, home = homedir()): Promise<KeyMaterial> {
+export async function readKeyMaterial(value: string, home = homeFolder()): Promise<KeyMaterial> {
   const text = value.trim();
   const given = textOf(text);
   if (given !== undefined) return { text: given };
@@ -35,7 +34,7 @@ function textOf(text: string): string | undefined {
 }
 
 /** Reads the file that a key setting names; undefined: there is none. Throws a {@link KeyProblem} that never shows the path, which may be a key. */
-export async function readKeyFile(path: string, home = homedir()): Promise<Buffer | undefined> {
+export async function readKeyFile(path: string, home = homeFolder()): Promise<Buffer | undefined> {
   const file = resolve(expandHome(path, home));
   let size: number;
   try {

@@ -1,5 +1,5 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { stateHome } from '../lib/home-path.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import type { CommandIo } from './command-io.js';
 import { runProgram } from './run-program.js';
@@ -29,6 +29,5 @@ export function serverProgram(io: CommandIo): SettingsProgram<typeof SERVER_SETT
 
 /** `policysync/server` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
 export function defaultStateDir(env: NodeJS.ProcessEnv): string {
-  const base = env.XDG_STATE_HOME ?? '';
-  return join(base === '' ? join(homedir(), '.local', 'state') : base, 'policysync', 'server');
+  return join(stateHome(env, 'SYNC_STATE_DIR'), 'policysync', 'server');
 }

@@ -7,6 +7,7 @@ import {
   bytesSetting,
   choiceSetting,
   flagSetting,
+  hostSetting,
   inGroup,
   jsonSetting,
   lineSetting,
@@ -61,7 +62,13 @@ export const CLIENT_SETTINGS = {
       'SYNC_SERVER_WS_URL',
       'WebSocket URL of the server. Default: SYNC_SERVER_URL with ws instead of http.',
     ),
-    clientToken: tokenSetting('SYNC_CLIENT_TOKEN', 'Bearer token that the client sends to the server.'),
+    clientToken: {
+      ...tokenSetting(
+        'SYNC_CLIENT_TOKEN',
+        'Bearer token that the client sends to the server. A file with it is read again at each connection.',
+      ),
+      isReread: true,
+    },
     selfSignedAllowed: flagSetting(
       'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED',
       'Trust SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE in addition to the system. Verification is never off.',
@@ -131,7 +138,7 @@ export const CLIENT_SETTINGS = {
     ),
   }),
   ...inGroup('Client API', {
-    host: textSetting('SYNC_CLIENT_API_SERVER_HOST', 'Address of the client API.', { default: '127.0.0.1' }),
+    host: hostSetting('SYNC_CLIENT_API_SERVER_HOST', 'Address of the client API.', { default: '127.0.0.1' }),
     port: numberSetting('SYNC_CLIENT_API_SERVER_PORT', 'Port of the client API; 0 picks a free one.', {
       default: 7000,
       max: 65_535,

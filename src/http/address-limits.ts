@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify';
 import { AddressRanges, canonicalAddress } from '../lib/address.js';
 import { Budget } from '../lib/budget.js';
 import { SyncError } from '../lib/errors.js';
@@ -84,6 +84,8 @@ const RETRY_SECONDS = 5;
 /** Shortest time between two warnings about one address. */
 const WARN_MS = 60_000;
 const MAX_WARNINGS = 1_000;
+/** Large bodies of callers who are not let in yet, each held whole: in all, and of one address. */
+const LARGE_BODIES = { all: 2, address: 1, subject: Number.POSITIVE_INFINITY };
 
 /**
  * Limits what one address may use before it has authenticated. A connection counts until a caller on it is authenticated, so a fleet
@@ -96,6 +98,7 @@ export class AddressLimits {
   readonly #log: Logger;
   readonly #strangers: Budget;
   readonly #bytes: Budget;
+  readonly #large = new Budget(LARGE_BODIES, { what: 'large bodies of callers who are not let in yet' });
   /** Return the share of a connection, or of a request through a proxy. */
   readonly #releases = new WeakMap<OpenConnection | IncomingMessage, () => void>();
   readonly #warnings = new Map<string, number>();
@@ -177,6 +180,13 @@ export class AddressLimits {
     return taken;
   }
 
+  /** Takes a place for a large body of an unauthenticated caller; returns a function that releases it. Throws `share_used_up`, `server_busy`. */
+  takeLarge(request: IncomingMessage): () => void {
+    const taken = this.#large.take({ subject: null, address: this.addresses.of(request) }, 1);
+    if (typeof taken !== 'function') throw this.#large.refusal(taken, RETRY_SECONDS);
+    return taken;
+  }
+
   #refusal(address: string, setting: string): SyncError {
     this.#warn(address, setting);
     const text = `this address has used up what ${setting} allows to callers that were not let in yet`;
@@ -212,7 +222,7 @@ export interface UnauthenticatedBodyOptions {
 /**
  * Limits the bodies of routes without a token (a webhook that authenticates by its signature needs its body first): each address has a
  * number of bytes at one time, and a body has less time to arrive than that of an authenticated caller. A body of unknown length counts
- * as the longest.
+ * as the longest. For a larger body, where the route takes such, there are a few places.
  */
 export function useUnauthenticatedBodyLimits(
   app: FastifyInstance,
@@ -224,10 +234,24 @@ export function useUnauthenticatedBodyLimits(
       done(null, payload);
       return;
     }
-    let release: () => void;
+    const { largeFromBytes = Number.POSITIVE_INFINITY } = request.routeOptions.config;
+    const releases: (() => void)[] = [];
     try {
-      release = limits.takeBytes(request.raw, announced(request));
+      releases.push(limits.takeBytes(request.raw, Math.min(announced(request), largeFromBytes)));
+      if (Number(request.headers['content-length']) > largeFromBytes) releases.push(limits.takeLarge(request.raw));
+      else if (Number.isFinite(largeFromBytes)) {
+        // Its length is not known: it takes the place once it turns out to be large.
+        onceLonger(payload, largeFromBytes, () => {
+          try {
+            releases.push(limits.takeLarge(request.raw));
+          } catch (error) {
+            reply.header('connection', 'close');
+            payload.emit('error', error); // the reader of the body responds with it
+          }
+        });
+      }
     } catch (error) {
+      for (const release of releases) release();
       done(error as SyncError);
       return;
     }
@@ -241,10 +265,22 @@ export function useUnauthenticatedBodyLimits(
     payload.once('end', () => clearTimeout(timer));
     limits.connections.whenOver(request.raw.socket, reply.raw, () => {
       clearTimeout(timer);
-      release();
+      for (const release of releases) release();
     });
     done(null, payload);
   });
+}
+
+/** Calls `then` once a stream has had more bytes. */
+function onceLonger(payload: RequestPayload, bytes: number, then: () => void): void {
+  let received = 0;
+  const count = (chunk: Buffer): void => {
+    received += chunk.length;
+    if (received <= bytes) return;
+    payload.off('data', count);
+    then();
+  };
+  payload.on('data', count);
 }
 
 /** Whether a request says that it has a body. */

@@ -39,4 +39,6 @@ export interface RouteFacts<Q extends z.ZodType = z.ZodType, B extends z.ZodType
   readonly scans?: boolean;
   /** Largest body, if that is less than the program accepts. */
   readonly bodyLimitBytes?: number;
+  /** Of a caller who is let in by what the body shows: a few such bodies at a time may be as large. */
+  readonly largeBodyBytes?: number;
 }

@@ -5,6 +5,7 @@ import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json-check.js';
 import { type FieldProblem, fieldProblems } from '../wire/error-body.js';
 import { keepingData, TooManyValues } from '../wire/inline-data.js';
+import { asUtf8 } from './body-charset.js';
 
 /** `application/json` and every `application/*+json`, with or without parameters. */
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
@@ -21,8 +22,8 @@ export function useJsonBodies(app: FastifyInstance): void {
 }
 
 /**
- * The parsed body, `undefined` when there is none. Yields the event loop in between: a body may be large. Rejects with
- * `request_invalid` that has the `detail` of the response.
+ * The parsed body, `undefined` when there is none, in the charset that its content type names. Yields the event loop in between: a body
+ * may be large. Rejects with `request_invalid` that has the `detail` of the response.
  */
 export async function readJsonBody(contentType: string | undefined, body: Buffer): Promise<unknown> {
   const mediaType = contentType?.split(';', 1)[0]?.trim() ?? '';
@@ -32,7 +33,8 @@ export async function readJsonBody(contentType: string | undefined, body: Buffer
       'the body must be JSON with Content-Type application/json',
     );
   }
-  const json = body.subarray(0, BOM.length).equals(BOM) ? body.subarray(BOM.length) : body;
+  const utf8 = asUtf8(contentType, body);
+  const json = utf8.subarray(0, BOM.length).equals(BOM) ? utf8.subarray(BOM.length) : utf8;
   if (isBlank(json)) return undefined;
   try {
     return await inSteps(keepingData(json));

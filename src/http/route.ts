@@ -33,6 +33,8 @@ declare module 'fastify' {
     audience?: Audience;
     responses?: RouteFacts['responses'];
     rawBody?: boolean;
+    /** Bodies that are larger take one of the few places for such; undefined: the route has none. */
+    largeFromBytes?: number;
     onRefused?: (error: SyncError) => void;
   }
   interface FastifyRequest {
@@ -66,9 +68,13 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
     responses,
     screen,
     bodyLimitBytes,
+    largeBodyBytes,
     onRefused,
   } = declaration;
   app.declaredRoutes.push(declaration);
+  const most = app.initialConfig.bodyLimit ?? Number.POSITIVE_INFINITY;
+  // An operator who wants less than the usual for all has it.
+  const isLarge = bodyLimitBytes !== undefined && largeBodyBytes !== undefined && bodyLimitBytes <= most;
   app.route({
     method,
     url: path,
@@ -76,11 +82,10 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
       audience: declaration,
       rawBody,
       ...(responses !== undefined && { responses }),
+      ...(isLarge && { largeFromBytes: bodyLimitBytes }),
       ...(onRefused !== undefined && { onRefused }),
     },
-    ...(bodyLimitBytes === undefined
-      ? {}
-      : { bodyLimit: Math.min(bodyLimitBytes, app.initialConfig.bodyLimit ?? bodyLimitBytes) }),
+    ...(bodyLimitBytes === undefined ? {} : { bodyLimit: isLarge ? largeBodyBytes : Math.min(bodyLimitBytes, most) }),
     ...(screen === undefined ? {} : { onRequest: async (request: FastifyRequest) => screen(request) }),
     handler: async (request, reply) => {
       const { caller } = request;

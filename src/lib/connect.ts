@@ -1,6 +1,6 @@
 import { isIP, type LookupFunction, type Socket, connect as tcpConnect } from 'node:net';
 import { type SecureContext, connect as tlsConnect } from 'node:tls';
-import { buildConnector } from 'undici';
+import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { endpointOf, openTunnel, type Proxies, type ProxyServer } from './proxy.js';
 import type { OutgoingTls } from './tls.js';
 
@@ -46,6 +46,38 @@ export function httpConnector(
       (error: Error) => callback(error, null),
     );
   };
+}
+
+/** How {@link proxiedPool} connects. */
+export interface ProxiedOptions extends ConnectOptions {
+  /** Timeout of a response, and between two chunks of it. */
+  readonly silenceTimeoutMs: number;
+  /** Wraps what connects for a request. */
+  readonly wrap?: (connect: buildConnector.connector) => buildConnector.connector;
+}
+
+/**
+ * Connections to one origin through a proxy. Plain http is not tunnelled but forwarded, as with curl: many proxies tunnel to port 443
+ * only.
+ */
+export function proxiedPool(
+  origin: string,
+  proxy: ProxyServer,
+  { silenceTimeoutMs, wrap = (connect) => connect, ...options }: ProxiedOptions,
+): Dispatcher {
+  const times = { headersTimeout: silenceTimeoutMs, bodyTimeout: silenceTimeoutMs };
+  if (new URL(origin).protocol === 'https:' || proxy.url.protocol === 'https:') {
+    return new Pool(origin, { ...times, connect: wrap(httpConnector(options, proxy)) });
+  }
+  const toHttpProxy = httpConnector({ timeoutMs: options.timeoutMs });
+  return new ProxyAgent({
+    ...times,
+    uri: proxy.url.href,
+    ...(proxy.authorization === undefined ? {} : { token: proxy.authorization.reveal() }),
+    proxyTunnel: false,
+    factory: (at) => new Pool(at, { ...times, connect: wrap(toHttpProxy) }),
+    clientFactory: (at) => new Pool(at, { ...times, connect: toHttpProxy }),
+  });
 }
 
 /** Opens the connection of a WebSocket. */

@@ -4,8 +4,8 @@ import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { parseConfigFile } from './config-file.js';
-import { loadSettings } from './options.js';
-import { listSetting, orPath, pathSetting, secretSetting, textSetting } from './setting-kinds.js';
+import { loadSettings, settingValues } from './options.js';
+import { listSetting, orPath, pathSetting, secretSetting, textSetting, tokenSetting } from './setting-kinds.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'given-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -24,6 +24,35 @@ const SETTINGS = {
   path: pathSetting('SYNC_PATH', 'A path.', { form: 'file' }),
   paths: listSetting('SYNC_PATHS', 'Paths.', { ofPaths: true }),
 };
+
+describe('a secret whose file is read again', () => {
+  const settings = { token: { ...tokenSetting('SYNC_TOKEN', 'A token.'), isReread: true } };
+
+  it('has what the file has at each use; what cannot be used counts as no change', () => {
+    const path = secretFile('first\n');
+    const { token } = loadSettings(settings, { env: { SYNC_TOKEN_FILE: path } }).values;
+    assert.equal(token?.reveal(), 'first');
+    writeFileSync(path, 'second\n');
+    assert.equal(token?.reveal(), 'second');
+    for (const bad of ['', 'two words', 'x'.repeat(100_000)]) {
+      writeFileSync(path, bad);
+      assert.equal(token?.reveal(), 'second', JSON.stringify(bad.slice(0, 10)));
+    }
+    rmSync(path);
+    assert.equal(token?.reveal(), 'second');
+    writeFileSync(path, 'third');
+    assert.equal(token?.reveal(), 'third');
+  });
+
+  it('stays what it is where a program hands the settings on', () => {
+    const path = secretFile('first');
+    const { values } = loadSettings(settings, { env: { SYNC_TOKEN_FILE: path } });
+    const { token } = settingValues(settings, values);
+    writeFileSync(path, 'second');
+    assert.equal(token?.reveal(), 'second');
+    assert.equal(settingValues(settings, { token: 'plain' }).token?.reveal(), 'plain');
+  });
+});
 
 /** Loads from the environment, from flags, and from the lines of the section of a file. */
 function load(env: Record<string, string>, flags: Record<string, string> = {}, lines: readonly string[] = []) {

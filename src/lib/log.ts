@@ -178,7 +178,7 @@ export class Secret {
 
   /** What somebody says who was told the value, without it: as it is, as JSON and URLs write it, and as base64. */
   hideIn(text: string): string {
-    const value = this.#value;
+    const value = this.reveal();
     if (value.length < SHORTEST_HIDDEN) return text;
     const bytes = Buffer.from(value);
     const escaped = [JSON.stringify(value).slice(1, -1), encodeURIComponent(bytes.toString())];

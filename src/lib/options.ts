@@ -1,7 +1,8 @@
 import type * as z from 'zod';
 import { errorText, SyncError } from './errors.js';
+import { FileSecret } from './file-secret.js';
 import { type GivenSetting, givenSetting, type SettingOrigin, type SettingSources } from './given-setting.js';
-import { redactUrl } from './log.js';
+import { redactUrl, type Secret } from './log.js';
 import { isOfService } from './service-variables.js';
 import { envNames, flagName, type GivenValues, type Setting, type Settings, type SettingValues } from './setting.js';
 import { settingHint } from './setting-names.js';
@@ -56,7 +57,8 @@ export function loadSettings<S extends Settings>(
         if (given.secretFile !== undefined) secretFiles[key] = given.secretFile;
         if (given.warning !== undefined) warnings.push(given.warning);
       }
-      if (given !== undefined) values[key] = checkedValue(given, setting, (warning) => warnings.push(warning));
+      const warn = (warning: string): unknown => warnings.push(warning);
+      if (given !== undefined) values[key] = rereadSecret(given, setting, warn) ?? checkedValue(given, setting, warn);
       else if (setting.defaultText !== undefined) values[key] = setting.schema('').parse(setting.defaultText);
     } catch (error) {
       problems.push(errorText(error));
@@ -122,6 +124,19 @@ const QUOTES_REMEDY =
 function hasQuotes(value: string): boolean {
   const quote = value.trim().charAt(0);
   return (quote === '"' || quote === "'") && value.trim().length > 1 && value.trim().endsWith(quote);
+}
+
+/** The secret of a setting whose file is read at each use. */
+function rereadSecret(
+  given: GivenSetting,
+  setting: Setting<unknown>,
+  warn: (warning: string) => void,
+): FileSecret | undefined {
+  const { secretFile } = given;
+  if (setting.isReread !== true || secretFile === undefined) return undefined;
+  const secretIn = (text: string): string =>
+    (checkedValue({ ...given, value: text }, setting, warn) as Secret).reveal();
+  return new FileSecret(secretFile, secretIn(String(given.value)), secretIn);
 }
 
 function textOf(value: string | readonly string[], { domain }: Setting<unknown>): string {

@@ -6,6 +6,7 @@ import { flagName, type Setting } from './setting.js';
 import {
   choiceSetting,
   flagSetting,
+  hostSetting,
   jsonSetting,
   lineSetting,
   listSetting,
@@ -26,6 +27,20 @@ function read<T>(setting: Setting<T>, text: string): T | string {
 }
 
 describe('kinds of settings', () => {
+  it('a host may be an IPv6 address in brackets, as in a URL', () => {
+    const settings = { host: hostSetting('SYNC_HOST', 'A host.', { default: '127.0.0.1' }) };
+    for (const [given, host] of [
+      ['[::1]', '::1'],
+      ['::1', '::1'],
+      [' [::] ', '::'],
+      ['0.0.0.0', '0.0.0.0'],
+      ['localhost', 'localhost'],
+    ] as const) {
+      assert.equal(loadSettings(settings, { env: { SYNC_HOST: given } }).values.host, host);
+    }
+    assert.equal(loadSettings(settings, { env: {} }).values.host, '127.0.0.1');
+  });
+
   const NUMBER = numberSetting(...spec, { default: 5, min: 1, max: 10 });
   const TABLE: [string, Setting<unknown>, Record<string, unknown>][] = [
     [

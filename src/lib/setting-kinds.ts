@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { errorText } from './errors.js';
+import { FileSecret } from './file-secret.js';
 import { parseJson } from './json.js';
 import { jsonProblem } from './json-problem.js';
 import { Secret } from './log.js';
@@ -71,6 +72,16 @@ export function textSetting<D extends string | undefined = undefined>(
   });
 }
 
+/** The host to listen on: an IPv6 address as sockets take it, also if it is given in brackets, as in a URL. */
+export function hostSetting<D extends string>(
+  env: string,
+  description: string,
+  spec: SettingSpec & { default: D },
+): Setting<string> {
+  const host = TEXT.transform((text) => text.trim().replace(/^\[(.*)\]$/, '$1'));
+  return { ...textSetting<string>(env, description, spec), schema: () => host, value: () => host };
+}
+
 /** Characters that could change how a line of text looks, or end it. */
 const NOT_IN_LINE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
@@ -124,7 +135,9 @@ function secretOf(
 ): Setting<Secret | undefined> {
   const schema = () => text.transform((given) => new Secret(given));
   const either = z.union([z.instanceof(Secret), TEXT], 'must be a text or a Secret');
-  const value = () => either.transform((given) => (given instanceof Secret ? given.reveal() : given)).pipe(schema());
+  const plain = () => either.transform((given) => (given instanceof Secret ? given.reveal() : given)).pipe(schema());
+  // It was checked when it was made, and stays what it is.
+  const value = () => z.union([z.instanceof(FileSecret), plain()]);
   return declare<Secret | undefined>(env, description, spec, {
     form: 'text',
     domain: { kind: 'text' },

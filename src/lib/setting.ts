@@ -22,6 +22,8 @@ export interface Setting<T> {
   /** The default as people write it; undefined: no value. */
   defaultText: string | undefined;
   secret: boolean;
+  /** Whether a file with it is read again at each use: others replace it while the program runs. */
+  isReread?: boolean;
   /** Whether it is a path, or a list of paths: `~/` at the start stands for the home folder. */
   isPath: boolean;
   /** Whether it is a text or the path of a file with it. */

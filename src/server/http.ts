@@ -59,6 +59,8 @@ import type { StateFiles } from './sessions/state-files.js';
 
 /** The parts that the API serves. */
 export interface ServerHttpDeps {
+  /** Id of this instance. */
+  readonly instance: string;
   readonly security: ServerSecurity;
   readonly tls: TlsFiles | undefined;
   readonly updateLog: UpdateLog;
@@ -195,6 +197,7 @@ async function addRoutes(
   await webhookRoutes(app, webhookOptions(options), {
     requestRefresh: (named) => tracker?.requestRefresh(named),
     refreshWithin: async (ms, named) => tracker?.refreshWithin(ms, named),
+    defaultBranch: () => policy.defaultBranch(),
     head: () => tracker?.head(),
     refused: () => {
       const { refused, error = '', problems = [] } = tracker?.status() ?? {};
@@ -213,7 +216,12 @@ async function addRoutes(
   dataRefreshRoutes(app, { updateLog, publisher });
   tokenRoutes(app, { masterToken: options.authMasterToken }, security);
   loadLimitRoutes(app, options);
-  statisticsRoutes(app, options, { peers, version: packageVersion() });
+  statisticsRoutes(app, options, {
+    instance: deps.instance,
+    peers,
+    everyone: sessions.everyone,
+    version: packageVersion(),
+  });
   clientsRoutes(app, { sessions, policySource: tracker, log: updateLog });
   clientRoutes(app, { sessions, log: logOf('clients') });
   traceRoutes(app, { sessions });

@@ -6,6 +6,7 @@ import {
   bytesSetting,
   choiceSetting,
   flagSetting,
+  hostSetting,
   inGroup,
   jsonSetting,
   lineSetting,
@@ -34,7 +35,7 @@ const tls = listenerTlsSettings('SYNC_SERVER_TLS', { name: 'server', protocols: 
 /** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
 export const SERVER_SETTINGS = {
   ...inGroup('HTTP and sockets', {
-    host: textSetting('SYNC_SERVER_HOST', 'Address to listen on; 0.0.0.0 listens on all interfaces.', {
+    host: hostSetting('SYNC_SERVER_HOST', 'Address to listen on; 0.0.0.0 listens on all interfaces.', {
       default: '127.0.0.1',
     }),
     port: numberSetting('SYNC_SERVER_BIND_PORT', 'Port to listen on; 0 picks a free one.', {
@@ -159,7 +160,10 @@ export const SERVER_SETTINGS = {
       'Git repository to follow: a file, http(s) or ssh URL, or user@host:path. Unset: the server serves no policy.',
       { form: 'git URL' },
     ),
-    policyRepoBranch: textSetting('SYNC_POLICY_REPO_MAIN_BRANCH', 'Branch to follow.', { default: 'master' }),
+    policyRepoBranch: textSetting(
+      'SYNC_POLICY_REPO_MAIN_BRANCH',
+      'Branch to follow. Default: the one that the repository names as its default (HEAD).',
+    ),
     policyRepoClonePath: pathSetting(
       'SYNC_POLICY_REPO_CLONE_PATH',
       'Folder of the local mirror. Default: policy-repo or policy-bundle in SYNC_STATE_DIR.',
@@ -201,12 +205,12 @@ export const SERVER_SETTINGS = {
       {
         schema: webhookParams,
         parseText: readWebhookParams,
-        form: 'github|gitlab|azure|bitbucket, or JSON {"secret_header_name":...}',
+        form: 'github|gitlab|azure|bitbucket|bitbucket-data-center, or JSON {"secret_header_name":...}',
       },
     ),
     policyRepoWebhookEnforceBranch: flagSetting(
       'SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH',
-      'Ignore pushes to branches other than SYNC_POLICY_REPO_MAIN_BRANCH.',
+      'Ignore pushes to branches other than the followed one.',
     ),
 
     policyBundleUrl: urlSetting(

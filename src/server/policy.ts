@@ -58,6 +58,8 @@ export interface Policy {
   /** The commits of this source. */
   readonly commits: PolicyCommits;
   readonly moduleText: ModuleText;
+  /** The branch that the repository names as its default, if that is followed and known. */
+  defaultBranch(): string | undefined;
   /** Where the served commit has data; undefined while that is not known. */
   dataPlaces(): Places | undefined;
   /** See {@link PolicyTraces.parentFor}; undefined without tracing. */
@@ -143,6 +145,7 @@ export function createPolicy(
       },
       about: (asked) => source.views.facts(asked),
     },
+    defaultBranch: () => source.defaultBranch,
     dataPlaces: () => {
       const head = tracker.head();
       return head === undefined ? undefined : snapshots.dataPlaces(head);
@@ -196,7 +199,7 @@ function placeOf(options: ServerOptions): { type: 'GIT' | 'API'; source: string;
     return { type: 'API', source: bundleLocation(options).display, branch: undefined };
   }
   const { display } = parseGitRemote(options.policyRepoUrl ?? '');
-  return { type: 'GIT', source: display, branch: options.policyRepoBranch };
+  return { type: 'GIT', source: display, branch: options.policyRepoBranch ?? 'HEAD' };
 }
 
 /** Whether a name in the update log means the same source: another instance or an earlier run may spell the address differently. */
@@ -266,6 +269,7 @@ const NO_POLICY: Policy = {
   freshness: ALWAYS_FRESH,
   commits: { served: () => [], about: async () => new Map() },
   moduleText: async () => undefined,
+  defaultBranch: () => undefined,
   dataPlaces: () => NO_PLACES,
   run: async () => undefined,
 };

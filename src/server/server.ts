@@ -172,7 +172,20 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const { app, sockets, streams } = await serverHttp(
     options,
     {
-      ...{ security, tls, updateLog, mayHave, isShared, hub, publisher, policy, sessions, instances, stateFiles },
+      ...{
+        instance,
+        security,
+        tls,
+        updateLog,
+        mayHave,
+        isShared,
+        hub,
+        publisher,
+        policy,
+        sessions,
+        instances,
+        stateFiles,
+      },
       ...{ connections, peers, metrics, meter, drain, fleet, feeds, log },
       budgets: createServerBudgets(options),
     },

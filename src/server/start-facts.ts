@@ -83,7 +83,7 @@ function policyFact(settings: ServerOptions): StartFact {
   );
   return {
     about: 'policy',
-    text: `${display}, branch ${branch}, ${how}`,
+    text: `${display}, ${branch === undefined ? 'its default branch' : `branch ${branch}`}, ${how}`,
     fields: { policy_source: display, branch, polling_interval_ms: settings.policyRepoPollingIntervalMs },
   };
 }

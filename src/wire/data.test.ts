@@ -152,8 +152,19 @@ describe('data sources of a server', () => {
     assert.deepEqual(serverDataSources.parse({ external_source_url: 'https://x/y' }), {
       external_source_url: 'https://x/y',
     });
+    const entry = { url: 'https://x/y', config: null, topics: ['policy_data'], dst_path: '', save_method: 'PUT' };
+    const printed = { ...entry, data: null, periodic_update_interval: null };
+    const parsed = serverDataSources.parse({ config: { entries: [printed] }, external_source_url: null });
+    assert.deepEqual(Object.keys(parsed), ['config']);
+    const fetcher = { fetcher: null, headers: null, is_json: true, process_data: true, method: 'get', data: null };
+    const entries = [{ ...printed, config: fetcher }];
+    assert('config' in serverDataSources.parse({ config: { entries }, external_source_url: null }));
+    assert.deepEqual(serverDataSources.parse({ config: null, external_source_url: 'https://x/y' }), {
+      external_source_url: 'https://x/y',
+    });
     for (const bad of [
       {},
+      { config: null, external_source_url: null },
       { config: {}, external_source_url: 'https://x' },
       { external_source_url: 'ftp://x' },
       { entries: [] },

@@ -190,10 +190,20 @@ export const peerDataConfig = z.object({
 });
 export type PeerDataConfig = z.infer<typeof peerDataConfig>;
 
-/** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (specification "DataSourceConfig"). */
+/**
+ * SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (specification "DataSourceConfig").
+ * OPAL's model prints the other one as null.
+ */
 export const serverDataSources = z.union([
-  z.strictObject({ config: z.object({ entries: list(peerEntry.omit({ implied: true }), { max: MANY }).default([]) }) }),
-  z.strictObject({ external_source_url: z.url({ protocol: /^https?$/ }) }),
+  z
+    .strictObject({
+      config: z.object({ entries: list(peerEntry.omit({ implied: true }), { max: MANY }).default([]) }),
+      external_source_url: z.null().optional(),
+    })
+    .transform(({ config }) => ({ config })),
+  z
+    .strictObject({ config: z.null().optional(), external_source_url: z.url({ protocol: /^https?$/ }) })
+    .transform(({ external_source_url }) => ({ external_source_url })),
 ]);
 export type ServerDataSources = z.infer<typeof serverDataSources>;
 

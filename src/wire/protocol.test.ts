@@ -31,7 +31,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'data.peerDataConfig': 'edfad244657c89e4',
     'data.peerEntry': 'b139850436221331',
     'data.peerUpdate': '64e387683203eb91',
-    'data.serverDataSources': '791156c41d9e014d',
+    'data.serverDataSources': '1d932ea4c7aa953a',
     'data.updateCallback': '2467c4edc52798d6',
     'frames.frame': 'd45ab66e8c7039ae',
     'frames.notifyArguments': 'd0146c77ccca4d3c',

@@ -14,6 +14,7 @@ import { type BundleSourceOptions, createBundleSource } from '../../src/server/s
 import { createGitCommand } from '../../src/server/source/git-command.js';
 import { BAD_ARCHIVES, bundleOf, TEST_LIMITS, tarGz } from '../support/archive.js';
 import { type BundleHttpServer, bundleHttpServer } from '../support/bundle-http-server.js';
+import { PROXY_PASSWORD, startProxy } from '../support/connect-proxy.js';
 import { runGit } from '../support/git-repo.js';
 import { listening } from '../support/http-server.js';
 import { followSource, type PolicyPart, type PolicyPartOptions } from '../support/policy-part.js';
@@ -369,19 +370,60 @@ test('an import that breaks off makes no commit, and what broke it is thrown on'
   assert.equal(await runGit(['-C', dir.path, 'for-each-ref']), '');
 });
 
-test('goes through the proxy that the environment names', async () => {
+test('a proxy forwards plain HTTP and tunnels HTTPS; what NO_PROXY lists is asked directly', async () => {
+  await using dir = await tempDir();
+  await using server = await bundleHttpServer({ token: 'tok-1' });
+  await server.put(await bundleOf({ 'm.rego': 'package a' }));
+  await using proxy = await startProxy();
+  const PATH = process.env.PATH ?? '';
+  const { port } = new URL(server.url);
+  const settings = (url: string) => ({ SYNC_POLICY_BUNDLE_URL: url, POLICY_BUNDLE_SERVER_TOKEN: 'tok-1' });
+  const place = `http://bundles.example:${port}/base`;
+  {
+    const env = { PATH, HTTP_PROXY: proxy.url };
+    await using part = follow(settings(place), join(dir.path, 'forwarded'), { env });
+    await part.serves();
+    assert.deepEqual(proxy.requests, [`GET ${place}/bundle.tar.gz`], 'in its absolute form, and no CONNECT');
+  }
+  {
+    // The bundle server speaks no TLS: that the tunnel is asked for is what counts.
+    const env = { PATH, HTTPS_PROXY: proxy.url };
+    await using part = follow(settings(`https://bundles.example:${port}/base`), join(dir.path, 'tunnelled'), { env });
+    await until(() => part.tracker.status().error !== undefined, { withinMs: 20_000, what: 'the attempt' });
+    assert.equal(proxy.requests[1], `CONNECT bundles.example:${port}`);
+    assert.doesNotMatch(JSON.stringify(part.tracker.status()), new RegExp(PROXY_PASSWORD));
+  }
+  const before = proxy.requests.length;
+  const env = { PATH, HTTP_PROXY: proxy.url, NO_PROXY: '.example' };
+  await using part = follow(settings(place), join(dir.path, 'direct'), { env });
+  await until(() => part.tracker.status().error !== undefined, { withinMs: 20_000, what: 'the attempt' });
+  assert.equal(proxy.requests.length, before);
+});
+
+test('a failure of the proxy is said without its credentials', async () => {
   await using dir = await tempDir();
   const asked: string[] = [];
-  const server = createServer().on('connect', ({ url }, socket) => {
+  const server = createServer(({ url }, response) => {
+    asked.push(url ?? '');
+    response.writeHead(502).end();
+  }).on('connect', ({ url }, socket) => {
     asked.push(url ?? '');
     socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n', () => socket.destroy());
   });
   await using proxy = await listening(server);
-  const env = { PATH: process.env.PATH ?? '', HTTP_PROXY: `http://u:s3cret@127.0.0.1:${proxy.port}` };
-  await using part = follow({ SYNC_POLICY_BUNDLE_URL: 'http://bundles.example/b' }, dir.path, { env });
-  await says(part, /proxy .*answered 502/);
-  assert.doesNotMatch(JSON.stringify(part.tracker.status()), /s3cret/);
-  assert.equal(asked[0], 'bundles.example:80');
+  const address = `http://u:s3cret@127.0.0.1:${proxy.port}`;
+  const env = { PATH: process.env.PATH ?? '', HTTP_PROXY: address, HTTPS_PROXY: address };
+  for (const [scheme, says502, first] of [
+    ['https', /proxy .*answered 502/, 'bundles.example:443'],
+    ['http', /answered 502/, 'http://bundles.example/b/bundle.tar.gz'],
+  ] as const) {
+    asked.length = 0;
+    const url = `${scheme}://bundles.example/b`;
+    await using part = follow({ SYNC_POLICY_BUNDLE_URL: url }, join(dir.path, scheme), { env });
+    await says(part, says502);
+    assert.doesNotMatch(JSON.stringify(part.tracker.status()), /s3cret/);
+    assert.equal(asked[0], first);
+  }
 });
 
 test('S3: wrong keys and a wrong region are refused and said with the code of S3; the keys are not', async () => {

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { exec, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { sleep } from '../../src/lib/async.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
+import type { MirrorSource } from '../../src/server/source/mirror-source.js';
 import { sshCommandFor } from '../../src/server/source/ssh-key.js';
 import { gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
@@ -571,3 +572,147 @@ async function emptyObjects(mirror: string): Promise<void> {
     await writeFile(path, '');
   }
 }
+
+test('a repository with SHA-256 is followed, also after one with SHA-1, and whatever the default of this user is', async () => {
+  await using dir = await tempDir();
+  const make = async (name: string, format: string): Promise<{ path: string; head: string }> => {
+    const path = join(dir.path, name);
+    await runGit(['init', '--quiet', '--initial-branch=master', `--object-format=${format}`, path]);
+    await writeFile(join(path, 'm.rego'), `package ${name}\n`);
+    await runGit(['-C', path, 'add', '.']);
+    await runGit(['-C', path, 'commit', '--quiet', '--message=test']);
+    return { path, head: await runGit(['-C', path, 'rev-parse', 'HEAD']) };
+  };
+  const sha1 = await make('a', 'sha1');
+  const sha256 = await make('b', 'sha256');
+  assert.deepEqual([sha1.head.length, sha256.head.length], [40, 64]);
+  for (const format of ['sha1', 'sha256']) {
+    const env = { ...process.env, GIT_DEFAULT_HASH: format };
+    for (const { path, head } of [sha1, sha256]) {
+      await using part = startPolicyPart({ url: path, clonePath: join(dir.path, `mirror-${format}-${head}`), env });
+      await part.serves(head);
+      assert.deepEqual((await part.bundle()).manifest, ['m.rego']);
+      await part.tracker.refresh();
+      assert.equal(part.tracker.status().error, undefined);
+    }
+  }
+  // The repository is replaced by one of the other format at the same address.
+  const clonePath = join(dir.path, 'mirror');
+  {
+    await using part = startPolicyPart({ url: sha1.path, clonePath });
+    await part.serves(sha1.head);
+  }
+  await rm(sha1.path, { recursive: true });
+  await rename(sha256.path, sha1.path);
+  await using part = startPolicyPart({ url: sha1.path, clonePath });
+  await until(() => part.tracker.head() === sha256.head, {
+    withinMs: 20_000,
+    what: `the new one; status ${JSON.stringify(part.tracker.status())}`,
+  });
+});
+
+test('a remote that is a shallow clone is followed, and each commit that it gets', async () => {
+  await using remote = await REMOTES['over file']();
+  await remote.repo.commit({ 'm.rego': 'package a' });
+  const second = await remote.repo.commit({ 'm.rego': 'package b' });
+  const shallow = join(remote.clonePath, '..', 'shallow');
+  await runGit(['clone', '--quiet', '--depth=1', remote.url, shallow]);
+  await using part = startPolicyPart({ url: shallow, clonePath: remote.clonePath });
+  await part.serves(second);
+  await remote.repo.commit({ 'm.rego': 'package c' });
+  const fourth = await remote.repo.commit({ 'd.rego': 'package d' });
+  await runGit(['-C', shallow, 'pull', '--quiet', '--depth=1', '--force', 'origin', 'master']).catch(() => undefined);
+  await runGit(['-C', shallow, 'reset', '--quiet', '--hard', fourth]);
+  await part.tracker.refresh();
+  await part.serves(fourth);
+  const delta = await part.bundle([], second);
+  assert.deepEqual([delta.old_hash, delta.manifest], [second, ['d.rego', 'm.rego']]);
+});
+
+test('with a user and no password in the address, a credential helper of the user is asked; without one it is a token', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  await using server = await gitHttpServer(join(dir.path, 'remote'), AUTH);
+  await writeFile(join(dir.path, 'kept'), `${server.url.replace('//', `//${CREDENTIALS}`)}\n`);
+  await writeFile(join(dir.path, '.gitconfig'), `[credential]\n\thelper = store --file=${join(dir.path, 'kept')}\n`);
+  const url = `${server.url.replace('//', `//${AUTH.user}@`)}/repo/.git`;
+  {
+    const env = { PATH: process.env.PATH ?? '', HOME: dir.path };
+    await using part = startPolicyPart({ url, clonePath: join(dir.path, 'helped'), env });
+    await part.serves(head);
+  }
+  const noHelper = { PATH: process.env.PATH ?? '', HOME: join(dir.path, 'nobody') };
+  await using part = startPolicyPart({ url, clonePath: join(dir.path, 'alone'), env: noHelper });
+  await until(() => part.tracker.status().error !== undefined, { withinMs: 20_000, what: 'it is not let in' });
+  const asToken = `Basic ${Buffer.from(`${AUTH.user}:`).toString('base64')}`;
+  assert(server.authorizations.includes(asToken), server.authorizations.join());
+});
+
+test('an IPv6 address is a host like any other, with its credentials', async () => {
+  await using remote = await REMOTES['over http with credentials']();
+  const head = await remote.repo.commit({ 'm.rego': 'package a' });
+  const port = Number(new URL(remote.url).port);
+  const relay = createServer((socket) => {
+    const upstream = connect(port, '127.0.0.1');
+    socket.pipe(upstream).pipe(socket);
+    for (const [end, other] of [
+      [socket, upstream],
+      [upstream, socket],
+    ] as const) {
+      end.on('error', () => end.destroy());
+      end.on('close', () => other.destroy());
+    }
+  }).listen(0, '::1');
+  await once(relay, 'listening');
+  const address = relay.address() as AddressInfo;
+  const url = remote.url.replace(`127.0.0.1:${port}`, `[::1]:${address.port}`);
+  {
+    await using part = startPolicyPart({ url, clonePath: remote.clonePath });
+    await part.serves(head);
+  }
+  relay.close();
+});
+
+test('without a branch in the settings the one that HEAD of the remote names is followed, also when that changes', async () => {
+  await using remote = await REMOTES['over http with credentials']();
+  await remote.repo.git('checkout', '--quiet', '-b', 'trunk');
+  const first = await remote.repo.commit({ 'm.rego': 'package a' });
+  await using part = startPolicyPart({ ...remote, branch: undefined });
+  await part.serves(first);
+  const second = await remote.repo.commit({ 'm.rego': 'package b' });
+  await part.tracker.refresh();
+  assert.equal(part.tracker.head(), second);
+  assert.equal((part.source as MirrorSource).defaultBranch, 'trunk');
+  await remote.repo.git('checkout', '--quiet', '-b', 'live');
+  const third = await remote.repo.commit({ 'm.rego': 'package c' });
+  await part.tracker.refresh();
+  assert.equal(part.tracker.head(), third);
+  await remote.repo.git('symbolic-ref', 'HEAD', 'refs/heads/gone');
+  await part.tracker.refresh();
+  const { state, head, error } = part.tracker.status();
+  assert.deepEqual([state, head], ['failing', third]);
+  assert.match(error ?? '', /^HEAD of http:.* names no branch that exists; it has live, trunk$/);
+});
+
+test('a pointer of Git LFS is named as such, with what to do, and refuses the commit', async () => {
+  await using remote = await REMOTES['over file']();
+  const good = await remote.repo.commit({ 'm.rego': 'package a', 'notes.md': 'x' });
+  await using part = startPolicyPart(remote);
+  await part.serves(good);
+  const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 12345\n`;
+  for (const path of ['roles/data.json', 'm.rego']) {
+    await remote.repo.commit({ [path]: pointer });
+    await part.tracker.refresh();
+    const { head, error } = part.tracker.status();
+    assert.equal(head, good);
+    assert.match(
+      error ?? '',
+      new RegExp(`${path} is a pointer of Git LFS, and its content is not in the repository: .*git lfs untrack`),
+    );
+    await remote.repo.git('reset', '--quiet', '--hard', good);
+  }
+  const other = await remote.repo.commit({ 'notes.md': pointer });
+  await part.tracker.refresh();
+  assert.equal(part.tracker.head(), other, 'what is not served may be one');
+});

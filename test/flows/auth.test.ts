@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
@@ -113,6 +113,18 @@ describe('server, publisher, client and engine', () => {
       const said = JSON.stringify(started.log) + (await started.health()).text;
       assert.doesNotMatch(said, /eyJ/, 'no token in logs or answers');
     }
+  });
+
+  it('a client reads the file of its token at each attempt to connect', async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, 'token');
+    await writeFile(file, 'not-a-token', { mode: 0o600 });
+    const env = { SYNC_CLIENT_TOKEN_FILE: file, SYNC_POLICY_UPDATER_ENABLED: 'false' };
+    await using client = await startClient({ serverUrl: server.url, env });
+    await client.tells('it is refused', (json) => field(json, 'server', 'code') === 'token_refused');
+    await writeFile(file, await tokenOf(server.url));
+    await client.holds('/base', { from: 'base' });
+    await client.healthy();
   });
 
   it('a client whose token is limited to topics gets those alone', async () => {

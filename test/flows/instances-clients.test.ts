@@ -22,6 +22,12 @@ function publishWaiting(url: string, timeout: string): Promise<Answer> {
 }
 
 /** What GET /clients answers: the ids of those that are connected, and the rest. */
+/** The numbers of GET /stats. */
+async function brief(url: string): Promise<unknown> {
+  const { json } = await request(`${url}/stats`);
+  return { client_count: field(json, 'client_count'), server_count: field(json, 'server_count') };
+}
+
 async function clientsAt(
   url: string,
 ): Promise<{ ids: string; instances: unknown[]; own: unknown; incomplete: unknown }> {
@@ -46,9 +52,10 @@ describe('clients of another instance', { skip: redis.missing ?? false, concurre
     await using backbone = await redis.start();
     const uri = new URL(backbone.uri);
     await using cable = await cutCable(`http://127.0.0.1:${uri.port}`);
-    await using one = await startInstance({ SYNC_BROADCAST_URI: backbone.uri });
+    const counted = { SYNC_STATISTICS_ENABLED: 'true' };
+    await using one = await startInstance({ ...counted, SYNC_BROADCAST_URI: backbone.uri });
     uri.port = new URL(cable.url).port;
-    await using other = await startInstance({ SYNC_BROADCAST_URI: uri.href });
+    await using other = await startInstance({ ...counted, SYNC_BROADCAST_URI: uri.href });
     await using far = bareClient('far', [TOPIC]);
     await far.connect(other.url);
     await shown(one.url, 'far');
@@ -82,6 +89,13 @@ describe('clients of another instance', { skip: redis.missing ?? false, concurre
     await using strict = await startClient({ serverUrl: other.url, env: strictly });
     for (const client of [lenient, strict]) await client.healthy();
     await shown(one.url, 'far,lenient,strict');
+    const [here, there] = [await brief(one.url), await brief(other.url)];
+    assert.deepEqual(here, { client_count: 3, server_count: 2 });
+    assert.deepEqual(there, here, 'every instance counts the clients and servers of all');
+    const { json: statistics } = await request(`${one.url}/statistics`);
+    assert.deepEqual(Object.keys(Object(field(statistics, 'clients'))).toSorted(), ['far', 'lenient', 'strict']);
+    assert.deepEqual(field(statistics, 'clients', 'far', '0', 'topics'), [TOPIC, 'default:policy:.']);
+    assert.equal(field(statistics, 'servers', 'length'), 2);
 
     const cutMs = Date.now();
     cable.freeze();

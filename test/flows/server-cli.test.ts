@@ -184,7 +184,7 @@ test('--print-config shows each value with its origin, flag before environment b
   assert.match(run.stdout, /^SYNC_SERVER_HOST=0\.0\.0\.0 {2}# environment SYNC_SERVER_HOST$/m);
   assert.match(run.stdout, /^SYNC_POLICY_REPO_URL=\S*git\.example\S* {2}# environment OPAL_POLICY_REPO_URL$/m);
   assert.match(run.stdout, /^SYNC_DATA_UPDATES_RETAINED=true {2}# flag --data-updates-retained$/m);
-  assert.match(run.stdout, /^SYNC_POLICY_REPO_MAIN_BRANCH=master {2}# default$/m);
+  assert.match(run.stdout, /^SYNC_BUNDLE_CACHE_BYTES=67108864 {2}# default$/m);
   assert.match(run.stdout, /^SYNC_POLICY_REPO_SSH_KEY=\*\*\*/m);
   assert.doesNotMatch(run.stdout + run.stderr, /hush/);
   assert.equal((await runHere('server', ['print-config', ...args], env)).stdout, run.stdout);

@@ -57,6 +57,8 @@ function webhook(serverUrl: string, payload: unknown, event = 'push', secret = S
   });
 }
 
+const GITHUB_PUSH = { 'x-github-event': 'push' };
+
 function push(url: string, ref = 'refs/heads/master'): object {
   return { ref, repository: { full_name: 'someone/else', clone_url: url } };
 }
@@ -235,7 +237,58 @@ describe('webhooks of one server', () => {
   });
 });
 
+/** A push with a list of commits that makes it as large. */
+function largePush(url: string, bytes: number): string {
+  const message = 'm'.repeat(1_000);
+  const commits = Array.from({ length: Math.ceil(bytes / 1_050) }, (_, id) => ({ id, message, modified: ['a.rego'] }));
+  return JSON.stringify({ ...push(url), commits });
+}
+
+const MIB = 1024 * 1024;
+
 describe('webhooks of servers of their own', { concurrency: true }, () => {
+  it('a payload of up to 25 MiB is read of a sender that knows the secret; of others as much as before', async () => {
+    await using remote = await startRemote();
+    const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
+    await using server = await startServer(remote.env);
+    await serves(server.url, first);
+    const body = largePush(remote.url, 23 * MIB);
+    assert(body.length > 22 * MIB && body.length < 25 * MIB);
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    const taken = await webhook(server.url, body);
+    assert.deepEqual([taken.status, field(taken.json, 'status')], [200, 'ok'], taken.text);
+    await serves(server.url, second);
+    assert.equal((await webhook(server.url, largePush(remote.url, 26 * MIB))).status, 413);
+    assert.equal((await webhook(server.url, body, 'push', 'another-secret')).status, 401);
+    assert.equal((await postJson(`${server.url}/webhook`, body, { 'x-github-event': 'push' })).status, 401);
+
+    const { SYNC_POLICY_REPO_WEBHOOK_SECRET: _, ...env } = remote.env;
+    await using open = await startServer(env);
+    assert.equal((await postJson(`${open.url}/webhook`, largePush(remote.url, 6 * MIB), GITHUB_PUSH)).status, 413);
+    assert.equal((await postJson(`${open.url}/webhook`, largePush(remote.url, 4 * MIB), GITHUB_PUSH)).status, 200);
+  });
+
+  it('a payload in another charset is read as its header says; an unknown one is refused with 415', async () => {
+    await using remote = await startRemote();
+    await using server = await startServer(remote.env);
+    const send = (charset: string, body: Buffer) =>
+      request(`${server.url}/webhook`, {
+        method: 'POST',
+        headers: {
+          'content-type': `application/json; charset=${charset}`,
+          ...GITHUB_PUSH,
+          'x-hub-signature-256': `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`,
+        },
+        body,
+      });
+    const text = JSON.stringify({ ...push(remote.url), pusher: { name: 'Zoë' } });
+    assert.equal((await send('iso-8859-1', Buffer.from(text, 'latin1'))).status, 200);
+    assert.equal((await send('utf-16', Buffer.from(text, 'utf16le'))).status, 200);
+    const refused = await send('klingon', Buffer.from(text));
+    assert.equal(refused.status, 415);
+    assert.match(refused.text, /the charset .*klingon.* is not known: send UTF-8/);
+  });
+
   it('a remote that hangs holds up no webhook, and the first one after it is heard', async () => {
     await using remote = await startRemote();
     const first = await remote.repo.commit({ 'a.rego': 'package a\n' });

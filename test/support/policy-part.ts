@@ -38,7 +38,12 @@ export interface PolicyPartOptions {
 export function startPolicyPart(
   options: Pick<GitSourceOptions, 'url' | 'clonePath'> & Partial<GitSourceOptions> & PolicyPartOptions,
 ): PolicyPart {
-  const git = { branch: 'master', fetchTimeoutMs: 10_000, env: process.env, ...options };
+  const git: Omit<GitSourceOptions, 'url' | 'clonePath'> & typeof options = {
+    branch: 'master',
+    fetchTimeoutMs: 10_000,
+    env: process.env,
+    ...options,
+  };
   return followSource(createGitSource(git, { log: silentLogger() }), options);
 }
 

@@ -63,7 +63,7 @@ async function repository(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { id, subject } = REPOSITORY;
-  const { policyRepoUrl: url, policyRepoBranch: branch, policyRepoSshKey: sshKey, policyRepoEnv } = settings;
+  const { policyRepoUrl: url, policyRepoBranch: named, policyRepoSshKey: sshKey, policyRepoEnv } = settings;
   if (url === undefined) {
     const remedy = 'Set SYNC_POLICY_REPO_URL to the git repository of your policies.';
     return [warningFinding(id, subject, 'none is set: the server serves data, and no policy', remedy)];
@@ -73,15 +73,17 @@ async function repository(
   try {
     const question = { url, sshKey, keyFolder, env: childEnv(env, 'git', policyRepoEnv), timeoutMs: limitMs };
     const { display, commits, head } = await remoteBranches(question, signal);
-    const commit = commits.get(branch);
+    const branch = named ?? head;
+    const commit = commits.get(branch ?? '');
     if (commit !== undefined)
       return [okFinding(id, subject, `${display}: branch ${branch} is at ${commit.slice(0, 10)}`)];
     const names = [...commits.keys()];
+    const wanted = branch === undefined ? 'its default branch' : `branch ${branch}`;
     const remedy =
       names.length === 0
-        ? `Push a commit to branch ${branch}.`
-        : `Set SYNC_POLICY_REPO_MAIN_BRANCH to ${head ?? 'one of them'}, or push branch ${branch}.`;
-    return [errorFinding(id, subject, `${display}: branch ${branch} does not exist; ${branchesText(names)}`, remedy)];
+        ? `Push a commit to ${wanted}.`
+        : `Set SYNC_POLICY_REPO_MAIN_BRANCH to ${head ?? 'one of them'}, or push ${wanted}.`;
+    return [errorFinding(id, subject, `${display}: ${wanted} does not exist; ${branchesText(names)}`, remedy)];
   } catch (error) {
     if (!(error instanceof SyncError) || error.code !== 'git_failed') throw error;
     const remedy =

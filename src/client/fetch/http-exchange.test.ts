@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import { Agent } from 'undici';
-import { charsetOf, exchange, jsonStringOf } from './http-exchange.js';
+import { charsetOf } from '../../lib/charset.js';
+import { exchange, jsonStringOf } from './http-exchange.js';
 import { firstHop } from './http-rules.js';
 
 const HOP = firstHop({ url: 'http://source.example/users' });

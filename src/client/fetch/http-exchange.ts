@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { decoderOf } from '../../lib/charset.js';
 import { SyncError } from '../../lib/errors.js';
 import { type HeaderValues, headerText } from '../../lib/http-response.js';
 import type { Hop } from './http-rules.js';
@@ -121,34 +122,43 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Returns the charset of a content type. Default: UTF-8. */
-export function charsetOf(contentType: string | undefined): string {
-  return /;\s*charset=("?)([^";\s]+)\1/i.exec(contentType ?? '')?.[2] ?? 'utf-8';
-}
-
 /**
  * Converts a text of any length to one JSON string (`is_json: false`, opal-protocol P4.8), piece by piece. Throws
  * `fetch_not_json` for bytes that are invalid in the charset, and for an unknown charset.
  */
 export async function* jsonStringOf(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {
-  const decoder = decoderOf(charset);
   yield Buffer.from('"');
-  for await (const chunk of bytes) yield escaped(() => decoder.decode(chunk, { stream: true }), charset);
-  yield escaped(() => decoder.decode(), charset);
+  for await (const text of textOf(bytes, charset)) yield Buffer.from(JSON.stringify(text).slice(1, -1));
   yield Buffer.from('"');
 }
 
-function decoderOf(charset: string): InstanceType<typeof TextDecoder> {
+/** Converts a text of any length to UTF-8, piece by piece. Throws as {@link jsonStringOf} does. */
+export async function* utf8Of(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {
+  for await (const text of textOf(bytes, charset)) yield Buffer.from(text);
+}
+
+async function* textOf(bytes: FetchSource, charset: string): AsyncGenerator<string> {
+  let decoder = decoderFor(charset, new Uint8Array());
+  let isFirst = true;
+  for await (const chunk of bytes) {
+    if (isFirst) decoder = decoderFor(charset, chunk);
+    isFirst = false;
+    yield decoded(() => decoder.decode(chunk, { stream: true }), charset);
+  }
+  yield decoded(() => decoder.decode(), charset);
+}
+
+function decoderFor(charset: string, start: Uint8Array): InstanceType<typeof TextDecoder> {
   try {
-    return new TextDecoder(charset, { fatal: true });
+    return decoderOf(charset, start);
   } catch (cause) {
     throw new SyncError('fetch_not_json', `the charset ${JSON.stringify(charset)} is not known`, { cause });
   }
 }
 
-function escaped(decode: () => string, charset: string): Buffer {
+function decoded(decode: () => string, charset: string): string {
   try {
-    return Buffer.from(JSON.stringify(decode()).slice(1, -1));
+    return decode();
   } catch (cause) {
     throw new SyncError('fetch_not_json', `the text is not valid ${charset}`, { cause });
   }

@@ -1,12 +1,13 @@
 import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { charsetOf, isUtf8 } from '../../lib/charset.js';
 import { SyncError } from '../../lib/errors.js';
 import { bodyStart, followRedirects, headerText, isRedirect } from '../../lib/http-response.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { OutboundGate } from '../outbound/gate.js';
-import { charsetOf, exchange, type HttpAnswer, jsonStringOf } from './http-exchange.js';
+import { exchange, type HttpAnswer, jsonStringOf, utf8Of } from './http-exchange.js';
 import {
   answerFailure,
   bodyFailure,
@@ -94,8 +95,9 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
         throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${sink.limitBytes}`);
       }
       const bytes = decoded(hop, answer);
-      if (isJson) return await sink.take(bytes);
-      return await sink.take(jsonStringOf(bytes, charsetOf(headerText(answer.headers['content-type']))));
+      const charset = charsetOf(headerText(answer.headers['content-type']));
+      if (!isJson) return await sink.take(jsonStringOf(bytes, charset));
+      return await sink.take(isUtf8(charset) ? bytes : utf8Of(bytes, charset));
     } catch (error) {
       dropRest(answer);
       if (!(error instanceof SyncError) || error.code === 'fetch_failed') throw error;

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isAbort, SerialQueue, sleep } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
+import { stateHome } from '../../lib/home-path.js';
 import type { Logger } from '../../lib/log.js';
 import { makePrivate, openFolderProblem } from '../../lib/private-files.js';
 import type { Seal } from '../engine/engine.js';
@@ -175,9 +175,7 @@ export class Backup {
 
 /** `policysync/backup/opa.json` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
 export function defaultBackupPath(env: Readonly<Record<string, string | undefined>>): string {
-  const base = env.XDG_STATE_HOME ?? '';
-  const state = isAbsolute(base) ? base : join(env.HOME ?? homedir(), '.local', 'state');
-  return join(state, 'policysync', 'backup', 'opa.json');
+  return join(stateHome(env, 'SYNC_STORE_BACKUP_PATH'), 'policysync', 'backup', 'opa.json');
 }
 
 interface Fingerprint {

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
-import { Agent, type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { type ConnectOptions, httpConnector } from '../../lib/connect.js';
+import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
+import { type ConnectOptions, httpConnector, proxiedPool } from '../../lib/connect.js';
 import { endpointOf, readProxies } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { OutboundGate } from './gate.js';
@@ -28,7 +28,6 @@ export function createDispatcher(
   const options = { timeoutMs: connectTimeoutMs, tls };
   const proxies = readProxies(env);
   const direct = httpConnector(options);
-  const toHttpProxy = httpConnector({ timeoutMs: connectTimeoutMs });
 
   return new Agent({
     factory: (origin) => {
@@ -41,20 +40,9 @@ export function createDispatcher(
         });
       }
       // The operator chose the proxy, but not its destinations.
-      const toProxy = (connect: buildConnector.connector): buildConnector.connector =>
+      const wrap = (connect: buildConnector.connector): buildConnector.connector =>
         gate === undefined ? connect : checkedConnector(() => gate.checkProxied(endpointOf(url)), connect);
-      if (url.protocol === 'https:' || proxy.url.protocol === 'https:') {
-        return new Pool(origin, { ...times, connect: toProxy(httpConnector(options, proxy)) });
-      }
-      // Plain http is not tunnelled, as with curl: many proxies tunnel to port 443 only.
-      return new ProxyAgent({
-        ...times,
-        uri: proxy.url.href,
-        ...(proxy.authorization === undefined ? {} : { token: proxy.authorization.reveal() }),
-        proxyTunnel: false,
-        factory: (at) => new Pool(at, { ...times, connect: toProxy(toHttpProxy) }),
-        clientFactory: (at) => new Pool(at, { ...times, connect: toHttpProxy }),
-      });
+      return proxiedPool(String(origin), proxy, { ...options, silenceTimeoutMs, wrap });
     },
   });
 }

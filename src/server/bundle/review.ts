@@ -175,7 +175,7 @@ export function nameProblem(file: Pick<BundleFile, 'path'>): string | undefined 
 
 /** Why a file cannot be served because of its content, as the end of a sentence that begins with its name. */
 export interface ContentProblem {
-  readonly kind: 'not_utf8' | 'not_json' | 'not_object';
+  readonly kind: 'not_utf8' | 'not_json' | 'not_object' | 'lfs_pointer';
   readonly text: string;
   /** Undefined: the whole file. */
   readonly line?: number;
@@ -186,6 +186,7 @@ export interface ContentProblem {
 export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProblem | undefined {
   const broken = lineNotUtf8(bytes);
   if (broken !== undefined) return { kind: 'not_utf8', text: 'is not UTF-8', line: broken };
+  if (isLfsPointer(bytes)) return { kind: 'lfs_pointer', text: LFS_TEXT };
   if (file.kind !== 'data') return undefined;
   const check = new JsonCheck();
   let kind: string;
@@ -199,6 +200,15 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   }
   if (rootMark(file) === '' || kind === 'object') return undefined;
   return { kind: 'not_object', text: 'must be a JSON object at the root' };
+}
+
+/** How a pointer of Git LFS begins (its specification). */
+const LFS_START = Buffer.from('version https://git-lfs.github.com/spec/v1\n');
+const LFS_TEXT =
+  'is a pointer of Git LFS, and its content is not in the repository: take the file out of LFS (`git lfs untrack`, then `git add --renormalize` and commit)';
+
+function isLfsPointer(bytes: Uint8Array): boolean {
+  return LFS_START.equals(bytes.subarray(0, LFS_START.length));
 }
 
 interface Refusal {

@@ -1,13 +1,14 @@
+import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import { hexId } from '../../lib/hex-id.js';
 import type { PeerInfo } from '../../pubsub/peer.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
 import type { ServerOptions } from '../options.js';
-import { derivedName } from '../sessions/client-view.js';
+import type { AllClients } from '../sessions/all-clients.js';
+import { derivedName, isVisible } from '../sessions/client-view.js';
 import { clientKey } from '../sessions/known-client.js';
 
 const channel = z.object({ rpc_id: z.string(), client_id: z.string(), topics: z.array(z.string()) });
@@ -32,14 +33,26 @@ const clientInfo = z.object({
 
 /**
  * OPAL's views of the connections, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. Computed from
- * the current connections of this process, so nothing can leak or become stale.
+ * the current connections of this process, so nothing can leak or become stale, and for the first two from what the other instances
+ * announce of theirs.
  */
 export function statisticsRoutes(
   app: FastifyInstance,
   options: Pick<ServerOptions, 'statisticsEnabled' | 'maxChannelsPerClient'>,
-  deps: { readonly peers: () => readonly PeerInfo[]; readonly version: string },
+  deps: {
+    /** Id of this instance. */
+    readonly instance: string;
+    readonly peers: () => readonly PeerInfo[];
+    readonly everyone: () => Promise<Pick<AllClients, 'named' | 'views'>>;
+    readonly version: string;
+  },
 ): void {
-  const workerId = hexId();
+  const elsewhere = async (caller: Caller, here: ReadonlyMap<string, unknown>): Promise<Elsewhere> => {
+    const { named, views } = await deps.everyone();
+    const isElsewhere = ([name, client]: Named): boolean =>
+      client.instance !== deps.instance && client.awaySinceMs === null && !here.has(name) && isVisible(client, caller);
+    return { clients: named.filter(isElsewhere), servers: views.map(({ instance }) => instance) };
+  };
   const uptime = pythonDatetime(Date.now());
   const common = {
     method: 'GET',
@@ -56,15 +69,19 @@ export function statisticsRoutes(
       ...common,
       path: '/statistics',
       summary: 'Clients and their topics',
-      responses: { 200: { description: 'The clients of this server', schema: statistics }, ...off },
+      responses: { 200: { description: 'The clients of all server instances', schema: statistics }, ...off },
     },
-    ({ caller }) => {
+    async ({ caller }) => {
       assertEnabled(options);
-      const clients = [...byClient(visible(deps.peers(), caller))].map(([id, peers]) => {
+      const here = byClient(visible(deps.peers(), caller));
+      const others = await elsewhere(caller, here);
+      const clients = [...here].map(([id, peers]) => {
         const listed = peers.slice(0, options.maxChannelsPerClient);
         return [id, listed.map(({ rpcId, id: own, topics }) => ({ rpc_id: rpcId ?? own, client_id: id, topics }))];
       });
-      return { uptime, version: deps.version, clients: Object.fromEntries(clients), servers: [workerId] };
+      const channels = others.clients.map(([id, client]) => [id, [channelElsewhere(id, client, caller)]]);
+      const servers = [deps.instance, ...others.servers];
+      return { uptime, version: deps.version, clients: Object.fromEntries([...clients, ...channels]), servers };
     },
   );
 
@@ -76,10 +93,12 @@ export function statisticsRoutes(
       summary: 'How many clients and servers there are',
       responses: { 200: { description: 'The numbers', schema: brief }, ...off },
     },
-    ({ caller }) => {
+    async ({ caller }) => {
       assertEnabled(options);
-      const { size } = byClient(visible(deps.peers(), caller));
-      return { uptime, version: deps.version, client_count: size, server_count: 1 };
+      const here = byClient(visible(deps.peers(), caller));
+      const { clients, servers } = await elsewhere(caller, here);
+      const counts = { client_count: here.size + clients.length, server_count: 1 + servers.length };
+      return { uptime, version: deps.version, ...counts };
     },
   );
 
@@ -96,6 +115,24 @@ export function statisticsRoutes(
       return Object.fromEntries(clients.map(([id, peers]) => [id, infoOf(id, peers)]));
     },
   );
+}
+
+type Named = AllClients['named'][number];
+
+/** What other instances have. */
+interface Elsewhere {
+  readonly clients: readonly Named[];
+  readonly servers: readonly string[];
+}
+
+/** Another instance tells of a client, not of each of its connections. */
+function channelElsewhere(
+  id: string,
+  { key, topics }: Named[1],
+  { permittedTopics }: Pick<Caller, 'permittedTopics'>,
+): z.infer<typeof channel> {
+  const rpc_id = createHash('sha256').update(key).digest('hex').slice(0, 32);
+  return { rpc_id, client_id: id, topics: topics.filter((topic) => permittedTopics?.has(topic) ?? true) };
 }
 
 /** The text is OPAL's, with our name of the setting next to its own (opal-protocol P2.5). */

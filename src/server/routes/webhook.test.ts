@@ -40,6 +40,7 @@ async function start(
     {
       requestRefresh: () => void looks++,
       refreshWithin: async () => undefined,
+      defaultBranch: () => undefined,
       head: () => undefined,
       refused: () => refused,
       log: silentLogger(),

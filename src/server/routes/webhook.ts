@@ -6,7 +6,7 @@ import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { commitProblem } from '../../wire/commit-problem.js';
 import { insider } from '../../wire/insider.js';
 import type { NamedCommit } from '../source/awaited-commit.js';
-import { judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
+import { type FollowedBranch, followedBranch, judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
 import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
@@ -15,8 +15,8 @@ export interface WebhookRouteOptions {
   sourceType: 'GIT' | 'API';
   /** Address of the policy source; undefined if none is configured. */
   sourceUrl: string | undefined;
-  /** SYNC_POLICY_REPO_MAIN_BRANCH. */
-  branch: string;
+  /** SYNC_POLICY_REPO_MAIN_BRANCH; undefined: the default branch of the repository. */
+  branch: string | undefined;
   /** SYNC_POLICY_REPO_WEBHOOK_SECRET. */
   secret: Secret | undefined;
   /** SYNC_POLICY_REPO_WEBHOOK_PARAMS; undefined: those of GitHub. */
@@ -30,6 +30,8 @@ export interface WebhookRouteDeps {
   requestRefresh(named?: NamedCommit): void;
   /** The same, and waits for its end, at most for so long. */
   refreshWithin(ms: number, named?: NamedCommit): Promise<unknown>;
+  /** The default branch of the repository, as far as it is known. */
+  defaultBranch(): string | undefined;
   /** The commit that is served. */
   head(): string | undefined;
   /** The commit of the source, if it is refused. */
@@ -37,8 +39,10 @@ export interface WebhookRouteDeps {
   log: Logger;
 }
 
-/** Maximum payload, well above those of git services. */
+/** Maximum payload of anybody. */
 const WEBHOOK_LIMIT_BYTES = 5 * 1024 * 1024;
+/** Of a git service that has a secret with the server: the largest that GitHub sends. */
+const LARGE_WEBHOOK_BYTES = 25 * 1024 * 1024;
 /** Git services give up after ten seconds. */
 const MAX_WAIT_SECONDS = 10;
 
@@ -87,7 +91,8 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   const { secret, sourceUrl } = options;
   const { log } = deps;
   const params = options.params ?? WEBHOOK_PRESETS.github;
-  const rules = { params, repoUrl: sourceUrl, onlyBranch: options.enforceBranch ? options.branch : undefined };
+  const { branch, enforceBranch } = options;
+  const followed = (): FollowedBranch => ({ named: branch, byDefault: deps.defaultBranch() });
   const secretCheck = await createSecretCheck(params, secret);
   addRoute(
     app,
@@ -104,21 +109,27 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
+      ...(secret !== undefined && { largeBodyBytes: LARGE_WEBHOOK_BYTES }),
       screen: ({ headers }) => secretCheck.screen(headers),
       onRefused: createRefusalLog(log),
       responses: {
         200: { description: 'Accepted or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
         401: { description: 'The secret is missing or wrong' },
+        415: { description: 'The body is in an unknown charset' },
         422: { description: 'The body is not a JSON object' },
       },
     },
     async ({ query, request, reply, raw }) => {
       secretCheck.check(request.headers, raw);
       if (secret !== undefined) request.isInsider = true;
-      const payload = parsePayload(request.headers['content-type'], raw);
-      const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
-      const named = kind === 'push' ? pushedCommit(payload, options.branch) : undefined;
+      const payload = parsePayload(request.headers['content-type'], raw, secret !== undefined);
+      const { kind, event, reason } = judgeWebhook(
+        { params, repoUrl: sourceUrl, branch: followed(), enforceBranch },
+        request.headers,
+        payload,
+      );
+      const named = kind === 'push' ? pushedCommit(payload, followedBranch(payload, followed())) : undefined;
       if (kind === 'push') {
         await look(deps, query.wait, named);
         log.info({ event, commit: named?.hash }, 'webhook: the policy repository is refreshed');

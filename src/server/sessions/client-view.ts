@@ -96,7 +96,10 @@ export function isPolicyTopic(topic: string): boolean {
 export type ClientLimits = Pick<Limits, 'permittedTopics' | 'isLimited'>;
 
 /** Whether a caller sees a client: it shares a topic with it. */
-export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLimits): boolean {
+export function isVisible(
+  { topics }: KnownClient,
+  { permittedTopics }: Pick<ClientLimits, 'permittedTopics'>,
+): boolean {
   return permittedTopics === undefined || topics.some((topic) => permittedTopics.has(topic));
 }
 

@@ -123,7 +123,11 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
   return {
     get: (etag, file, signal) => {
       const attempt = async (within: AbortSignal): Promise<BundleAnswer> => {
-        const dispatcher = await createDispatcher(options.silenceTimeoutMs ?? DEFAULT_SILENCE_MS, proxy);
+        const dispatcher = await createDispatcher(
+          location.url.origin,
+          options.silenceTimeoutMs ?? DEFAULT_SILENCE_MS,
+          proxy,
+        );
         try {
           return await read(etag, file, dispatcher, within);
         } catch (error) {
@@ -175,12 +179,14 @@ async function requestOf({ auth }: BundleLocation, url: URL, etag: string | unde
 }
 
 /** Loads undici on first use: a server that follows git does not need it. */
-async function createDispatcher(silence: number, proxy: HttpProxy | undefined): Promise<Dispatcher> {
-  const [{ default: undici }, { httpConnector }] = await Promise.all([
+async function createDispatcher(origin: string, silence: number, proxy: HttpProxy | undefined): Promise<Dispatcher> {
+  const [{ default: undici }, { httpConnector, proxiedPool }] = await Promise.all([
     import('undici'),
     import('../../lib/connect.js'),
   ]);
-  const connect = httpConnector({ timeoutMs: silence }, proxy);
+  // Redirects lead to the same origin.
+  if (proxy !== undefined) return proxiedPool(origin, proxy, { timeoutMs: silence, silenceTimeoutMs: silence });
+  const connect = httpConnector({ timeoutMs: silence });
   return new undici.Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
 }
 

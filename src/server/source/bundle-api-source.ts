@@ -194,7 +194,7 @@ class BundleSource extends MirrorSource {
   async #import(file: string, signal: AbortSignal): Promise<string> {
     const { archiveFiles, importCommit } = await import('./archive.js');
     try {
-      if (this.isDamaged) await this.makeAnew(signal, [DOWNLOAD_FILE]); // not before there is a replacement
+      if (this.isDamaged) await this.makeAnew(signal, { keep: [DOWNLOAD_FILE] }); // not before there is a replacement
       await importCommit(this.git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
       const commit = await this.resolve(FETCHED_REF, signal);
       if (commit === undefined)

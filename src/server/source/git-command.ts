@@ -112,12 +112,13 @@ const HELPER =
   '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$POLICYSYNC_GIT_USER" "$POLICYSYNC_GIT_PASSWORD"; }; f';
 
 /**
- * Configuration that has git use these credentials at their origin and nowhere else, and ask nobody else. A header of ours would be
- * sent to wherever a redirect leads.
+ * Configuration that has git use these credentials at their origin and nowhere else, and ask nobody else, unless they lack a password:
+ * helpers of the user may have that. A header of ours would be sent to wherever a redirect leads.
  */
-function credentialConfig({ origin }: GitCredentials): (readonly [key: string, value: string])[] {
+function credentialConfig({ origin, username, password }: GitCredentials): (readonly [key: string, value: string])[] {
   return [
-    ['credential.helper', ''], // forgets those of the user, which would come first
+    // Without a value, those of the user are forgotten; they come first.
+    password === '' ? [`credential.${origin}.username`, username] : ['credential.helper', ''],
     [`credential.${origin}.helper`, HELPER],
     ['credential.useHttpPath', 'false'],
     ['http.followRedirects', 'initial'],

@@ -30,8 +30,8 @@ export interface GitRemote {
 
 /**
  * Parses SYNC_POLICY_REPO_URL: file, http(s), git and ssh URLs, the scp form `user@host:path`, and local paths (made absolute).
- * Credentials of an http(s) URL are for its scheme, host and port alone; a user name without a password counts as a token with an
- * empty one. Throws `config_invalid` for an invalid URL.
+ * Credentials of an http(s) URL are for its scheme, host and port alone; for a user name without a password, the credential helpers
+ * of the user are asked first, and if they know none, it counts as a token with an empty password. Throws `config_invalid` for an invalid URL.
  */
 export function parseGitRemote(text: string): GitRemote {
   const plain = (url: string, flags: readonly string[] = []): GitRemote => ({

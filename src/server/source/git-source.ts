@@ -3,8 +3,8 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
 import { type GitCommand, GitExit } from './git-command.js';
 import { type GitRemote, parseGitRemote } from './git-remote.js';
-import { MirrorSource } from './mirror-source.js';
-import { branchesText } from './remote-branches.js';
+import { MirrorSource, type ObjectFormat } from './mirror-source.js';
+import { branchesText, readBranches } from './remote-branches.js';
 import { repositoryIdentity } from './repository-address.js';
 import { SilenceLimit } from './silence-limit.js';
 import { sshCommandFor, sshKeySecrets } from './ssh-key.js';
@@ -20,8 +20,8 @@ const PROGRESS_EVERY_MS = 10_000;
 export interface GitSourceOptions {
   /** SYNC_POLICY_REPO_URL. */
   url: string;
-  /** SYNC_POLICY_REPO_MAIN_BRANCH. */
-  branch: string;
+  /** SYNC_POLICY_REPO_MAIN_BRANCH; undefined: the branch that HEAD of the remote names. */
+  branch: string | undefined;
   /** Folder of the bare mirror: SYNC_POLICY_REPO_CLONE_PATH. */
   clonePath: string;
   /** Whether the folder is the default one: a mirror of another repository is replaced. Default: false, the operator chose it. */
@@ -47,14 +47,20 @@ export function createGitSource(options: GitSourceOptions, deps: { log: Logger }
 class GitSource extends MirrorSource {
   readonly #options: GitSourceOptions;
   readonly #remote: GitRemote;
+  /** What is fetched: a ref of the remote. */
+  readonly #remoteRef: string;
+  /** Where it is kept. */
   readonly #branchRef: string;
   readonly #silence: SilenceLimit;
   /** True: the mirror has the branch, and the next fetch is incremental. */
   #hasBranch = false;
   #progress: string | undefined;
+  #defaultBranch: string | undefined;
 
   constructor(options: GitSourceOptions, remote: GitRemote, log: Logger) {
-    const branchRef = `refs/heads/${checkedBranch(options.branch)}`;
+    const { branch } = options;
+    const remoteRef = branch === undefined ? DEFAULT_BRANCH : `refs/heads/${checkedBranch(branch)}`;
+    const branchRef = branch === undefined ? 'refs/policysync/default' : remoteRef;
     const { url, credentials } = remote;
     const secrets = [...remote.secrets, ...sshKeySecrets(options.sshKey)];
     super(
@@ -63,7 +69,7 @@ class GitSource extends MirrorSource {
         url,
         isSame: (other) => repositoryIdentity(other) === repositoryIdentity(url),
         isOwn: options.isOwnFolder ?? false,
-        servedRef: `refs/policysync/served/${options.branch}`,
+        servedRef: `refs/policysync/served/${branch ?? DEFAULT_BRANCH}`,
         fetchedRef: branchRef,
         git: { env: options.env, credentials, secrets },
       },
@@ -71,6 +77,7 @@ class GitSource extends MirrorSource {
     );
     this.#options = options;
     this.#remote = remote;
+    this.#remoteRef = remoteRef;
     this.#branchRef = branchRef;
     this.#silence = new SilenceLimit(options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS);
   }
@@ -87,9 +94,9 @@ class GitSource extends MirrorSource {
         await this.#branches(await this.#remoteGit(), signal); // the old copy is removed only if the remote responds
         await this.makeAnew(signal); // removes the key file too
         this.#hasBranch = false;
-        await this.#fetchBranch(signal);
+        await this.#fetchInFormat(signal);
         await this.mended(signal);
-      } else await this.#fetchBranch(signal);
+      } else await this.#fetchInFormat(signal);
       const head = await this.resolve(this.#branchRef, signal);
       if (head === undefined) throw new SyncError('git_failed', 'git fetch brought no commit', { retryable: true });
       return head;
@@ -97,6 +104,10 @@ class GitSource extends MirrorSource {
       this.isOpen = false;
       throw error;
     }
+  }
+
+  override get defaultBranch(): string | undefined {
+    return this.#defaultBranch;
   }
 
   get progress(): string | undefined {
@@ -107,14 +118,43 @@ class GitSource extends MirrorSource {
     return await this.objects.isAncestor(of, hash);
   }
 
+  /** Fetches; if the remote has the other format of objects, into a new mirror of that format. */
+  async #fetchInFormat(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#fetchBranch(signal);
+      await this.#learnDefaultBranch(signal);
+    } catch (error) {
+      const objects = otherFormat(error);
+      if (objects === undefined) throw error;
+      this.log.info(
+        { repository: this.#remote.display, format: objects },
+        'the mirror is made in the object format of the remote',
+      );
+      await this.makeAnew(signal, { objects });
+      this.#hasBranch = false;
+      await this.#fetchBranch(signal);
+      await this.#learnDefaultBranch(signal);
+    }
+  }
+
+  /** Asks once in a run for the name of the default branch, for webhooks that name a branch and not whether it is that. */
+  async #learnDefaultBranch(signal: AbortSignal): Promise<void> {
+    if (this.#options.branch !== undefined || this.#defaultBranch !== undefined) return;
+    this.#defaultBranch = readBranches(
+      await this.#ask(await this.#remoteGit(), ['--symref'], DEFAULT_BRANCH, signal),
+    ).head;
+  }
+
   async #fetchBranch(signal: AbortSignal): Promise<void> {
     const git = await this.#remoteGit();
     this.#hasBranch ||= (await this.resolve(this.#branchRef, signal)) !== undefined;
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
-    const refspec = `+${this.#branchRef}:${this.#branchRef}`;
+    const refspec = `+${this.#remoteRef}:${this.#branchRef}`;
     // The progress tells that the remote is not silent; people see that of the first fetch, which may take minutes.
     const flags = ['--progress', '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
+    // A remote may be a shallow clone itself.
+    flags.push('--update-shallow');
     const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
     try {
       await git.run(['fetch', ...flags, ...this.#remote.flags, '--', this.#remote.url, refspec], {
@@ -151,10 +191,15 @@ class GitSource extends MirrorSource {
 
   /** Lists the branches of the remote. */
   async #branches(git: GitCommand, signal: AbortSignal): Promise<string[]> {
+    return [...readBranches(await this.#ask(git, [], 'refs/heads/*', signal)).commits.keys()];
+  }
+
+  /** Asks the remote for refs. */
+  async #ask(git: GitCommand, flags: readonly string[], refs: string, signal: AbortSignal): Promise<string> {
     const timeoutMs = this.#options.fetchTimeoutMs || LATER_FETCH_TIMEOUT_MS;
     const run = { timeoutMs, signal, silence: { limitMs: this.#silence.ms } };
-    const output = await git.run(['ls-remote', '--heads', ...this.#remote.flags, '--', this.#remote.url], run);
-    return [...output.toString('utf8').matchAll(/\trefs\/heads\/(.*)$/gm)].map((match) => match[1] ?? '');
+    const args = ['ls-remote', ...flags, ...this.#remote.flags, '--', this.#remote.url, refs];
+    return (await git.run(args, run)).toString('utf8');
   }
 
   /** Git with the credentials for the remote. */
@@ -162,6 +207,16 @@ class GitSource extends MirrorSource {
     const { sshKey } = this.#options;
     return this.gitWith(sshKey && (await sshCommandFor(sshKey, this.folder.sshKeyPath)));
   }
+}
+
+/** What git calls the branch that a remote follows by default. */
+const DEFAULT_BRANCH = 'HEAD';
+
+/** The format of the remote's objects, if that is why a fetch failed. */
+function otherFormat(error: unknown): ObjectFormat | undefined {
+  const said = error instanceof SyncError && error.cause instanceof GitExit ? error.cause.message : '';
+  const [, format] = /mismatched algorithms: client \w+; server (sha1|sha256)\b/.exec(said) ?? [];
+  return format as ObjectFormat | undefined;
 }
 
 /** Applies the rules of `git check-ref-format` that prevent ambiguous names. */
@@ -173,7 +228,7 @@ function checkedBranch(branch: string): string {
   return branch;
 }
 
-function branchMissing(branch: string, display: string, branches: readonly string[]): SyncError {
+function branchMissing(branch: string | undefined, display: string, branches: readonly string[]): SyncError {
   const meant = branches.length === 1 ? branches[0] : branches.find((name) => name === 'main');
   const advice =
     meant === undefined || !/^[\w./-]+$/.test(meant)
@@ -181,7 +236,7 @@ function branchMissing(branch: string, display: string, branches: readonly strin
       : `: set SYNC_POLICY_REPO_MAIN_BRANCH=${meant} (--policy-repo-main-branch ${meant})`;
   return new SyncError(
     'git_branch_missing',
-    `branch ${branch} does not exist in ${display}; ${branchesText(branches)}${advice}`,
+    `${branch === undefined ? `HEAD of ${display} names no branch that exists` : `branch ${branch} does not exist in ${display}`}; ${branchesText(branches)}${advice}`,
     {
       retryable: true,
     },

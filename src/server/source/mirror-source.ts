@@ -17,6 +17,9 @@ export interface MirrorOptions extends MirrorFolderOptions {
   readonly git: Omit<GitCommandOptions, 'gitDir' | 'sshCommand'>;
 }
 
+/** How git names objects: a repository takes none from one of the other format. */
+export type ObjectFormat = 'sha1' | 'sha256';
+
 /**
  * A policy source with a bare local repository, the mirror. It has no work tree: repository content never becomes a file. Only
  * one call of `open` or `fetch` may run at a time; objects may be read meanwhile.
@@ -49,6 +52,11 @@ export abstract class MirrorSource implements PolicySource {
   abstract fetch(signal: AbortSignal): Promise<string>;
   abstract isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
 
+  /** The branch that the remote names as its default, if that is followed and known. */
+  get defaultBranch(): string | undefined {
+    return undefined;
+  }
+
   async open(signal: AbortSignal): Promise<string | undefined> {
     const { served, latest } = (await this.folder.claim()) === 'existing' ? await this.#lastHeads(signal) : {};
     if (latest === undefined) await this.makeAnew(signal);
@@ -73,10 +81,14 @@ export abstract class MirrorSource implements PolicySource {
     this.isDamaged = true;
   }
 
-  /** Replaces the repository with an empty one; keeps the files named in `keep`. */
-  protected async makeAnew(signal: AbortSignal, keep?: readonly string[]): Promise<void> {
+  /** Replaces the repository with an empty one; keeps the files named in `keep`. The user's default of the object format does not count. */
+  protected async makeAnew(
+    signal: AbortSignal,
+    { keep, objects = 'sha1' }: { keep?: readonly string[]; objects?: ObjectFormat } = {},
+  ): Promise<void> {
     await this.folder.empty(keep);
-    await this.git.run(['init', '--quiet', '--bare', '--template=', this.folder.path], local(signal));
+    const args = ['init', '--quiet', '--bare', '--template=', `--object-format=${objects}`, this.folder.path];
+    await this.git.run(args, local(signal));
   }
 
   /** Ends a rebuild: marks the served commit again, unless the source has lost it. */

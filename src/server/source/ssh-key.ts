@@ -1,5 +1,4 @@
 import { access, chmod, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { readKeyFile } from '../../auth/key-text.js';
 import { isSshLine } from '../../auth/ssh-line.js';
@@ -74,7 +73,7 @@ export async function sshCommandFor(key: Secret, keyFile: string): Promise<strin
   const used = file ?? keyFile;
   if (folder === undefined) return sshCommand(used);
   const hosts = join(folder, 'known_hosts');
-  if (hosts === join(homedir(), '.ssh', 'known_hosts')) return sshCommand(used);
+  if (hosts === expandHome('~/.ssh/known_hosts')) return sshCommand(used);
   return await access(hosts).then(
     () => sshCommand(used, hosts),
     // One that cannot be read is one all the same: ssh refuses every host then, rather than accept any.

@@ -4,7 +4,15 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ANY_CHARACTER } from '../../../test/support/any-character.js';
 import { SyncError } from '../../lib/errors.js';
-import { judgeWebhook, parsePayload, pushedCommit, readPush, type Verdict, type WebhookRules } from './judge.js';
+import {
+  followedBranch,
+  judgeWebhook,
+  parsePayload,
+  pushedCommit,
+  readPush,
+  type Verdict,
+  type WebhookRules,
+} from './judge.js';
 import { WEBHOOK_PRESETS, type WebhookPreset } from './params.js';
 
 const JSON_TYPE = 'application/json';
@@ -196,6 +204,40 @@ const SAMPLES: Record<WebhookPreset, Sample> = {
     },
     otherEvent: { headers: { 'x-event-key': 'pullrequest:created' } },
   },
+  'bitbucket-data-center': {
+    repoUrl: 'https://bitbucket.example.com/scm/ACME/policies.git',
+    headers: { 'x-event-key': 'repo:refs_changed' },
+    payload: {
+      eventKey: 'repo:refs_changed',
+      date: '2026-11-20T09:12:00+0000',
+      actor: { name: 'admin', id: 1, type: 'NORMAL' },
+      repository: {
+        slug: 'policies',
+        id: 84,
+        name: 'policies',
+        scmId: 'git',
+        project: { key: 'ACME', id: 84, name: 'acme', public: false, type: 'NORMAL' },
+        public: false,
+        links: {
+          clone: [
+            { href: 'ssh://git@bitbucket.example.com:7999/acme/policies.git', name: 'ssh' },
+            { href: 'https://bitbucket.example.com/scm/acme/policies.git', name: 'http' },
+          ],
+          self: [{ href: 'https://bitbucket.example.com/projects/ACME/repos/policies/browse' }],
+        },
+      },
+      changes: [
+        {
+          ref: { id: 'refs/heads/main', displayId: 'main', type: 'BRANCH' },
+          refId: 'refs/heads/main',
+          fromHash: 'a'.repeat(40),
+          toHash: 'b'.repeat(40),
+          type: 'UPDATE',
+        },
+      ],
+    },
+    otherEvent: { headers: { 'x-event-key': 'pr:opened' } },
+  },
 };
 
 const PRESETS = Object.keys(SAMPLES) as WebhookPreset[];
@@ -203,7 +245,7 @@ const PRESETS = Object.keys(SAMPLES) as WebhookPreset[];
 function judge(preset: WebhookPreset, rules: Partial<WebhookRules> = {}, change: Sample['otherEvent'] = {}): Verdict {
   const { repoUrl, headers, payload } = SAMPLES[preset];
   return judgeWebhook(
-    { params: WEBHOOK_PRESETS[preset], repoUrl, onlyBranch: undefined, ...rules },
+    { params: WEBHOOK_PRESETS[preset], repoUrl, branch: { named: undefined }, enforceBranch: false, ...rules },
     { ...headers, ...change.headers },
     { ...payload, ...change.payload },
   );
@@ -213,8 +255,8 @@ for (const preset of PRESETS) {
   test(`${preset}: a push to the repository counts, also with only its branch; others are ignored`, () => {
     const event = WEBHOOK_PRESETS[preset].push_event_value;
     assert.deepEqual(judge(preset), { kind: 'push', event });
-    assert.deepEqual(judge(preset, { onlyBranch: 'main' }), { kind: 'push', event });
-    const branch = judge(preset, { onlyBranch: 'other' });
+    assert.deepEqual(judge(preset, { branch: { named: 'main' }, enforceBranch: true }), { kind: 'push', event });
+    const branch = judge(preset, { branch: { named: 'other' }, enforceBranch: true });
     assert.deepEqual([branch.kind, branch.event], ['other-branch', event]);
     assert.match(branch.reason ?? '', /^it is about main, and only other counts/);
     const other = judge(preset, { repoUrl: 'https://example.com/acme/other' });
@@ -232,14 +274,82 @@ for (const preset of PRESETS) {
 
 test('a tag with the name of the branch is another branch', () => {
   const tag = { refUpdates: [{ name: 'refs/tags/main' }], repository: { remoteUrl: SAMPLES.azure.repoUrl } };
-  assert.equal(judge('github', { onlyBranch: 'main' }, { payload: { ref: 'refs/tags/main' } }).kind, 'other-branch');
-  assert.equal(judge('azure', { onlyBranch: 'main' }, { payload: { resource: tag } }).kind, 'other-branch');
+  assert.equal(
+    judge('github', { branch: { named: 'main' }, enforceBranch: true }, { payload: { ref: 'refs/tags/main' } }).kind,
+    'other-branch',
+  );
+  assert.equal(
+    judge('azure', { branch: { named: 'main' }, enforceBranch: true }, { payload: { resource: tag } }).kind,
+    'other-branch',
+  );
+});
+
+test('a payload of Bitbucket Data Center counts by its links, or without them by project and name', () => {
+  const { payload } = SAMPLES['bitbucket-data-center'];
+  const { links: _, ...nameless } = payload.repository as Record<string, unknown>;
+  for (const repoUrl of [
+    'ssh://git@bitbucket.example.com:7999/acme/policies.git',
+    'https://reader:token@bitbucket.example.com/scm/acme/policies.git',
+  ]) {
+    assert.equal(judge('bitbucket-data-center', { repoUrl }).kind, 'push');
+    assert.equal(judge('bitbucket-data-center', { repoUrl }, { payload: { repository: nameless } }).kind, 'push');
+  }
+  const repoUrl = 'https://bitbucket.example.com/scm/acme/others.git';
+  assert.equal(
+    judge('bitbucket-data-center', { repoUrl }, { payload: { repository: nameless } }).kind,
+    'other-repository',
+  );
+});
+
+test('the test ping of Bitbucket Data Center, which names no repository, is taken', () => {
+  const verdict = judgeWebhook(
+    {
+      params: WEBHOOK_PRESETS['bitbucket-data-center'],
+      repoUrl: 'https://h/scm/a/b.git',
+      branch: { named: 'main' },
+      enforceBranch: true,
+    },
+    { 'x-event-key': 'diagnostics:ping' },
+    { test: true },
+  );
+  assert.deepEqual([verdict.kind, verdict.event], ['other-repository', 'diagnostics:ping']);
+});
+
+test('without a branch in the settings the default of the repository counts, and a branch that is not known counts', () => {
+  const enforced = { enforceBranch: true };
+  const github = (ref: string, default_branch?: string): Verdict => {
+    const repository = { ...(SAMPLES.github.payload.repository as object), default_branch };
+    return judge('github', enforced, { payload: { ref, repository } });
+  };
+  assert.equal(github('refs/heads/trunk', 'trunk').kind, 'push');
+  assert.equal(github('refs/heads/side', 'trunk').kind, 'other-branch');
+  assert.equal(github('refs/heads/side').kind, 'push', 'nobody knows which one is followed');
+  const changes = [{ ref: { shape: 'of a later version' } }];
+  assert.equal(
+    judge('bitbucket-data-center', { ...enforced, branch: { named: 'main' } }, { payload: { changes } }).kind,
+    'push',
+  );
+  assert.equal(followedBranch({ project: { default_branch: 'main' } }, { named: undefined, byDefault: 'old' }), 'main');
+  assert.equal(
+    followedBranch({ resource: { repository: { defaultBranch: 'refs/heads/a/b' } } }, { named: undefined }),
+    'a/b',
+  );
+  assert.equal(followedBranch({}, { named: undefined, byDefault: 'trunk' }), 'trunk');
+  assert.equal(followedBranch({}, { named: undefined }), undefined);
+  assert.equal(
+    followedBranch({ repository: { default_branch: 'main' } }, { named: 'live', byDefault: 'trunk' }),
+    'live',
+  );
+  assert.equal(pushedCommit({ ref: 'refs/heads/main', after: NEW }, undefined), undefined);
 });
 
 test('one of several pushed branches is enough', () => {
   const refUpdates = [{ name: 'refs/heads/other' }, { name: 'refs/heads/main' }];
   const resource = { refUpdates, repository: { remoteUrl: SAMPLES.azure.repoUrl } };
-  assert.equal(judge('azure', { onlyBranch: 'main' }, { payload: { resource } }).kind, 'push');
+  assert.equal(
+    judge('azure', { branch: { named: 'main' }, enforceBranch: true }, { payload: { resource } }).kind,
+    'push',
+  );
 });
 
 test('a push that names no repository is refused; an event that is no push never is', () => {
@@ -320,8 +430,13 @@ test('whatever the body and headers are, the outcome is a verdict or a refusal o
       fc.boolean(),
       (raw, contentType, named, preset, only) => {
         const headers = { 'x-github-event': named, 'x-gitlab-event': named, 'x-event-key': named };
-        const onlyBranch = only ? 'main' : undefined;
-        const rules = { params: WEBHOOK_PRESETS[preset], repoUrl: SAMPLES[preset].repoUrl, onlyBranch };
+        const branch = { named: only ? 'main' : undefined };
+        const rules = {
+          params: WEBHOOK_PRESETS[preset],
+          repoUrl: SAMPLES[preset].repoUrl,
+          branch,
+          enforceBranch: true,
+        };
         try {
           const verdict = judgeWebhook(rules, headers as IncomingHttpHeaders, parsePayload(contentType, raw));
           judged++;

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { asUtf8 } from '../../http/body-charset.js';
 import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
 import { parseJson } from '../../lib/json.js';
@@ -19,6 +20,8 @@ export interface PushPayload extends NamedRepository {
 
 /** What a payload may have: without a secret anybody may send one. A push of thousands of commits has some 100,000 values. */
 const PAYLOAD_LIMITS = { depth: 100, values: 300_000 };
+/** Of a sender that knows the secret: a value for every 25 bytes of the largest. */
+const KNOWN_SENDER_LIMITS = { depth: 100, values: 1_000_000 };
 
 const FORM_MEDIA_TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
@@ -37,6 +40,13 @@ const URL_PLACES: readonly (readonly string[])[] = [
   ['repository', 'links', 'html', 'href'],
 ];
 
+/** Paths of the branch that a repository has as its default. */
+const DEFAULT_BRANCH_PLACES: readonly (readonly string[])[] = [
+  ['repository', 'default_branch'],
+  ['project', 'default_branch'],
+  ['resource', 'repository', 'defaultBranch'],
+];
+
 /** Paths of the repository's names. */
 const NAME_PLACES: readonly (readonly string[])[] = [
   ['project', 'path_with_namespace'],
@@ -44,14 +54,16 @@ const NAME_PLACES: readonly (readonly string[])[] = [
 ];
 
 /**
- * Parses the JSON object in a body: the body itself, or the form field `payload`, GitHub's default. Throws `request_invalid`
- * (422) if there is none.
+ * Parses the JSON object in a body: the body itself, or the form field `payload`, GitHub's default. Throws `request_invalid`: 422 if
+ * there is none, 415 for an unknown charset.
  */
-export function parsePayload(contentType: string | undefined, body: Buffer): PayloadObject {
+export function parsePayload(contentType: string | undefined, body: Buffer, isKnown = false): PayloadObject {
   let value: unknown;
+  const utf8 = asUtf8(contentType, body);
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
-    value = parseJson(FORM_MEDIA_TYPE.test(contentType ?? '') ? formField(text) : text, PAYLOAD_LIMITS);
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(utf8);
+    const json = FORM_MEDIA_TYPE.test(contentType ?? '') ? formField(text) : text;
+    value = parseJson(json, isKnown ? KNOWN_SENDER_LIMITS : PAYLOAD_LIMITS);
   } catch (cause) {
     throw unreadable('the body is not JSON', 'value_error.jsondecode', cause);
   }
@@ -61,14 +73,39 @@ export function parsePayload(contentType: string | undefined, body: Buffer): Pay
 
 /**
  * Reads the payload of a push from GitHub (`ref`, `repository`), GitLab (`ref`, `project`), Azure DevOps (`resource`), Bitbucket
- * (`push.changes`), or a compatible service. Never throws: ignores members of an unexpected type.
+ * (`push.changes`), Bitbucket Data Center (`changes`), or a compatible service. Never throws: ignores members of an unexpected type.
  */
 export function readPush(payload: PayloadObject): PushPayload {
   return {
-    urls: textsAt(payload, URL_PLACES),
-    names: textsAt(payload, NAME_PLACES),
+    urls: [...new Set([...textsAt(payload, URL_PLACES), ...cloneUrls(payload)])],
+    names: [...textsAt(payload, NAME_PLACES), ...projectNames(payload)],
     branches: pushedRefs(payload).map((ref) => ref.replace(/^refs\/heads\//, '')),
   };
+}
+
+/** Addresses of Bitbucket Data Center, where it gives them. */
+function cloneUrls(payload: PayloadObject): string[] {
+  const links = [valueAt(payload, ['repository', 'links', 'clone'])].flat().slice(0, NAMED);
+  return links.map((link) => textAt(link, 'href')).filter((href) => href !== undefined);
+}
+
+/** Names of Bitbucket Data Center: as ssh has them, and as https does. */
+function projectNames(payload: PayloadObject): string[] {
+  const [key, slug] = [textAt(payload, 'repository', 'project', 'key'), textAt(payload, 'repository', 'slug')];
+  return key === undefined || slug === undefined ? [] : [`${key}/${slug}`, `scm/${key}/${slug}`];
+}
+
+/** What is known of the branch that is followed. */
+export interface FollowedBranch {
+  /** SYNC_POLICY_REPO_MAIN_BRANCH; undefined: the default branch of the repository. */
+  readonly named: string | undefined;
+  /** The default branch, as it was when the repository was asked. */
+  readonly byDefault?: string | undefined;
+}
+
+/** The name of the branch that is followed: a payload knows the default of today. Undefined: nobody knows it. */
+export function followedBranch(payload: PayloadObject, { named, byDefault }: FollowedBranch): string | undefined {
+  return named ?? textsAt(payload, DEFAULT_BRANCH_PLACES)[0]?.replace(/^refs\/heads\//, '') ?? byDefault;
 }
 
 /** A commit id of git; a branch that is deleted has zeros in its place. */
@@ -78,7 +115,8 @@ const COMMIT = /^(?!0{40}(?:0{24})?$)(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
  * The commit to which a push moves a branch, and the one before, as GitHub, Gitea and GitLab (`after`), Azure DevOps (`newObjectId`),
  * Bitbucket (`new.target.hash`) and Bitbucket Data Center (`toHash`) name them. Undefined: it names none, or the branch is deleted.
  */
-export function pushedCommit(payload: PayloadObject, branch: string): NamedCommit | undefined {
+export function pushedCommit(payload: PayloadObject, branch: string | undefined): NamedCommit | undefined {
+  if (branch === undefined) return undefined;
   const moves: readonly (readonly [ref: string | undefined, to: string | undefined, from: string | undefined])[] = [
     [textAt(payload, 'ref'), textAt(payload, 'after'), textAt(payload, 'before')],
     ...refUpdates(payload).map(
@@ -175,8 +213,9 @@ export interface WebhookRules {
   params: WebhookParams;
   /** SYNC_POLICY_REPO_URL. */
   repoUrl: string | undefined;
-  /** Only pushes to this branch count; undefined: all do. */
-  onlyBranch: string | undefined;
+  branch: FollowedBranch;
+  /** Whether only pushes to that branch count. One whose branch is not known counts. */
+  enforceBranch: boolean;
 }
 
 /** The verdict on a webhook. Only `push` triggers a fetch of the repository. */
@@ -192,7 +231,7 @@ export interface Verdict {
  * have no repository. Throws `webhook_unreadable` (400) for a push without a repository if it must match.
  */
 export function judgeWebhook(rules: WebhookRules, headers: IncomingHttpHeaders, payload: PayloadObject): Verdict {
-  const { params, repoUrl, onlyBranch } = rules;
+  const { params, repoUrl, enforceBranch } = rules;
   const named = eventOf(params, headers, payload);
   const isPush = named === params.push_event_value;
   const event = isPush ? named : (named ?? UNNAMED_EVENT).slice(0, EVENT_LIMIT);
@@ -203,8 +242,9 @@ export function judgeWebhook(rules: WebhookRules, headers: IncomingHttpHeaders, 
     if (named !== undefined && !isPush) return { kind: 'other-repository', event, reason: otherEvent(params) };
     throw new SyncError('webhook_unreadable', 'repo url or full name not found in payload!');
   }
-  if (onlyBranch !== undefined && !push.branches.includes(onlyBranch)) {
-    const reason = `it is about ${listed(push.branches) || 'no branch'}, and only ${onlyBranch} counts (SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH)`;
+  const onlyBranch = enforceBranch ? followedBranch(payload, rules.branch) : undefined;
+  if (onlyBranch !== undefined && push.branches.length > 0 && !push.branches.includes(onlyBranch)) {
+    const reason = `it is about ${listed(push.branches)}, and only ${onlyBranch} counts (SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH)`;
     return { kind: 'other-branch', event, reason };
   }
   const matches = repoUrl !== undefined && (!params.match_sender_url || isRepository(repoUrl, push));

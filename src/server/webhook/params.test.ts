@@ -18,7 +18,7 @@ const MODEL = {
   push_event_value: 'push',
 };
 
-test('the presets are those of the specification', () => {
+test('the presets are those of the specification, and one for Bitbucket Data Center', () => {
   const rows = Object.entries(WEBHOOK_PRESETS).map(([name, preset]) => [
     name,
     preset.secret_header_name.toLowerCase(),
@@ -33,6 +33,7 @@ test('the presets are those of the specification', () => {
     ['gitlab', 'x-gitlab-token', 'token', '(.*)', 'X-Gitlab-Event', 'Push Hook', true],
     ['azure', 'x-api-key', 'token', '(.*)', 'body eventType', 'git.push', true],
     ['bitbucket', 'x-hook-uuid', 'token', '(.*)', 'x-event-key', 'repo:push', true],
+    ['bitbucket-data-center', 'x-hub-signature', 'signature', 'sha256=(.*)', 'x-event-key', 'repo:refs_changed', true],
   ]);
 });
 
@@ -55,7 +56,7 @@ test('the full model may leave out what has a default', () => {
 test('a wrong model is a configuration error that says what is wrong', () => {
   const without = (name: keyof typeof MODEL): object => ({ ...MODEL, [name]: undefined });
   const wrong: [string | object, RegExp][] = [
-    ['gitbub', /must be github, gitlab, azure, bitbucket, or a JSON object/],
+    ['gitbub', /must be github, gitlab, azure, bitbucket, bitbucket-data-center, or a JSON object/],
     ['__proto__', /must be github/],
     ['[]', /must be github/],
     ['{"secret_type":', /must be JSON/],

@@ -38,6 +38,14 @@ export const WEBHOOK_PRESETS = {
     event_header_name: 'x-event-key',
     push_event_value: 'repo:push',
   },
+  'bitbucket-data-center': {
+    ...TOKEN,
+    secret_header_name: 'x-hub-signature',
+    secret_type: 'signature',
+    secret_parsing_regex: 'sha256=(.*)',
+    event_header_name: 'x-event-key',
+    push_event_value: 'repo:refs_changed',
+  },
 } as const satisfies Record<string, WebhookParams>;
 
 /** A name of {@link WEBHOOK_PRESETS}. */
@@ -82,7 +90,9 @@ export const webhookParams = z
     },
     {
       error: ({ code }) =>
-        code === 'invalid_type' ? 'must be github, gitlab, azure, bitbucket, or a JSON object' : undefined,
+        code === 'invalid_type'
+          ? 'must be github, gitlab, azure, bitbucket, bitbucket-data-center, or a JSON object'
+          : undefined,
     },
   )
   .refine((params) => params.event_header_name !== null || params.event_request_key !== null, {
