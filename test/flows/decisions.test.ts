@@ -13,6 +13,8 @@ allow if data.users[input.user].admin
 reasons contains "admin" if allow
 limit := 12345678901234567890
 maybe if input.user == "ann"
+default given := "no input"
+given := type_name(input)
 clash := "one" if input.user
 clash := "two" if input.user
 
@@ -94,6 +96,19 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       });
       const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
       assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
+    });
+
+    it('null is no input, as for the REST API of OPA', async () => {
+      const { asked } = world;
+      const given = async (...input: unknown[]) => (await asked.decide('app/rbac/given', ...input)).result;
+      await until(async () => (await asked.decide('app/rbac/given', {})).by === by, {
+        ...WITHIN,
+        what: `${by} decides`,
+      });
+      assert.deepEqual([await given(), await given(undefined), await given(null)], Array(3).fill('no input'));
+      assert.deepEqual([await given({}), await given([null]), await given('null')], ['object', 'array', 'string']);
+      const [many] = await asked.decideMany('app/rbac/given', [null]);
+      assert.equal(many?.result, 'no input');
     });
 
     it('tells when data or policy changed, and answers by the change then', async () => {

@@ -122,7 +122,7 @@ export interface DecisionChange {
 export interface Decider {
   /**
    * Asks for one decision. `path` is as in a URL of OPA, without `/v1/data`: `app/rbac/allow`. `input` is any value that
-   * `JSON.stringify` can write. Rejects with a `SyncError` if there is no answer and `onUnavailable` does not say otherwise, and
+   * `JSON.stringify` can write; null is no input, as in OPA's REST API. Rejects with a `SyncError` if there is no answer and `onUnavailable` does not say otherwise, and
    * with `request_invalid` for a path or an input that no engine can be asked.
    */
   decide<T = unknown>(path: string, input?: unknown, options?: DecideOptions<T>): Promise<Decision<T>>;

@@ -37,9 +37,14 @@ function checkedPath(given: unknown): string {
   return docPathUrl(path).slice(1);
 }
 
+/** The input as JSON; undefined: no input, which null is to OPA, too (`{"input": null}` of its REST API). */
 function inputText(input: unknown): string | undefined {
   if (input === undefined) return undefined;
-  if (input instanceof JsonText) return input.text;
+  const text = input instanceof JsonText ? input.text : jsonOf(input);
+  return text.trim() === 'null' ? undefined : text;
+}
+
+function jsonOf(input: unknown): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(input);
