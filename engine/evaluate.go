@@ -15,6 +15,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
+	"github.com/open-policy-agent/opa/v1/util"
 )
 
 var resultVar = ast.VarTerm("result")
@@ -54,7 +55,7 @@ func (e *engine) decide(path string, input js.Value) (any, error) {
 	}
 }
 
-// refOf reads a path as OPA's server does: digits are an index.
+// refOf reads a path as OPA's server does: a whole number, 1.0 too, is an index.
 func refOf(path string) (ast.Ref, error) {
 	ref := ast.Ref{ast.DefaultRootDocument}
 	for _, part := range strings.Split(path, "/") {
@@ -67,7 +68,7 @@ func refOf(path string) (ast.Ref, error) {
 		if strings.Contains(part, `"`) {
 			return nil, fmt.Errorf("invalid ref term '%s'", part)
 		}
-		if index, err := strconv.ParseInt(part, 10, 64); err == nil {
+		if index, ok := util.Atoi64(part); ok {
 			ref = append(ref, ast.NumberTerm(json.Number(strconv.FormatInt(index, 10))))
 		} else {
 			ref = append(ref, ast.StringTerm(part))

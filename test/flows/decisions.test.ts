@@ -15,6 +15,7 @@ limit := 12345678901234567890
 maybe if input.user == "ann"
 default given := "no input"
 given := type_name(input)
+listed := ["zero", "one"]
 clash := "one" if input.user
 clash := "two" if input.user
 
@@ -98,7 +99,7 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
     });
 
-    it('null is no input, as for the REST API of OPA', async () => {
+    it('null is no input, and 1.0 in a path is an index, as for the REST API of OPA', async () => {
       const { asked } = world;
       const given = async (...input: unknown[]) => (await asked.decide('app/rbac/given', ...input)).result;
       await until(async () => (await asked.decide('app/rbac/given', {})).by === by, {
@@ -109,6 +110,9 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       assert.deepEqual([await given({}), await given([null]), await given('null')], ['object', 'array', 'string']);
       const [many] = await asked.decideMany('app/rbac/given', [null]);
       assert.equal(many?.result, 'no input');
+      for (const index of ['1', '1.0', '01.', '+1.00'])
+        assert.equal((await asked.decide(`app/rbac/listed/${index}`)).result, 'one', index);
+      assert.equal((await asked.decide('app/rbac/listed/1.1')).kind, 'undefined');
     });
 
     it('tells when data or policy changed, and answers by the change then', async () => {

@@ -62,7 +62,19 @@ test('whatever is not exactly that is for OPA', () => {
 });
 
 test('a plain path only: no index, no escapes, no dots, no empty segment', () => {
-  for (const path of ['app', 'app/rbac/allow', 'a-b/c_d/e.f/~g', 'a1/b2', 'a/.hidden', 'a/...', 'a/1e5', 'a/0x1'])
+  for (const path of [
+    'app',
+    'app/rbac/allow',
+    'a-b/c_d/e.f/~g',
+    'a1/b2',
+    'a/.hidden',
+    'a/...',
+    'a/1e5',
+    'a/0x1',
+    'a/1.5',
+    'a/1.0x',
+    'v1.0',
+  ])
     assert.equal(post(`/v1/data/${path}`, '{"input":1}')?.path, path, path);
   for (const path of [
     '',
@@ -73,6 +85,11 @@ test('a plain path only: no index, no escapes, no dots, no empty segment', () =>
     '/app/7/x',
     '/app/-7',
     '/app/+7',
+    '/app/1.0',
+    '/app/0.0/x',
+    '/app/1.',
+    '/app/-1.00',
+    '/app/.0',
     '/app/%61llow',
     '/app/a b',
   ])

@@ -21,8 +21,8 @@ export interface RestBody {
 /** The default decision of OPA. */
 const MAIN = 'system/main';
 
-/** Segments that mean the same to everybody. Digits alone are an index for OPA, and dots a path. */
-const PATH = /^(?:\/(?![-+]?\d+(?:\/|$)|\.{1,2}(?:\/|$))[\w.~-]+)+$/;
+/** Segments that mean the same to everybody. A whole number, 1.0 too, is an index for OPA, and dots are a path. */
+const PATH = /^(?:\/(?![-+]?\d*(?:\.0*)?(?:\/|$)|\.\.(?:\/|$))[\w.~-]+)+$/;
 const ENVELOPE = /^[ \t\n\r]*\{[ \t\n\r]*"input"[ \t\n\r]*:/;
 const NO_INPUT = /^[ \t\n\r]*(?:\{[ \t\n\r]*\}[ \t\n\r]*)?$/;
 const NULL = /^[ \t\n\r]*null[ \t\n\r]*$/;
