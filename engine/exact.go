@@ -15,7 +15,7 @@ import (
 
 const exactPackage = "policysync__exact"
 
-// Each guard is a function with two results, which is an error of the evaluation; for everything that is alike it has none.
+// Each guard is a rule or a function with two results, which is an error of the evaluation; for everything that is alike it has none.
 // Only difference is another thing: compiled code has the difference of sets exactly, but not that of numbers.
 const exactModule = `package policysync__exact
 
@@ -30,6 +30,9 @@ name(k) := 2 if is_number(k)
 order(values) := 1 if { not is_array(values); count(values) > 1 }
 order(values) := 2 if { not is_array(values); count(values) > 1 }
 
+replaced := 1 if { whole := input; not is_object(whole) }
+replaced := 2 if { whole := input; not is_object(whole) }
+
 difference(a, b) := a - b if is_set(a)
 difference(a, b) := policysync__exact_minus(a, b) if is_number(a)
 `
@@ -38,6 +41,7 @@ difference(a, b) := policysync__exact_minus(a, b) if is_number(a)
 type exactRule struct {
 	rule   *ast.Rule
 	reason string
+	numbers
 }
 
 // exactly returns what is compiled of a rule.
@@ -54,9 +58,10 @@ func (p *policy) exactly(rule *ast.Rule) exactRule {
 			bound.addAll(arg)
 		}
 		r.Body = x.body(r.Body, bound, false)
+		x.head(r)
 	}
 	x.leaveOut(cpy)
-	found := exactRule{rule: cpy, reason: x.reason}
+	found := exactRule{rule: cpy, reason: x.reason, numbers: x.numbers}
 	p.exact[rule] = found
 	return found
 }
@@ -88,11 +93,13 @@ type exact struct {
 	compiler *ast.Compiler
 	reason   string
 	count    int
-	// uses tells of each variable how often it stands somewhere, and how often in a place where order does not count.
+	// uses tells of each variable how often it stands somewhere, and how often in a place where order does not count, or where it
+	// does not count how a number is written.
 	uses map[ast.Var]use
+	numbers
 }
 
-type use struct{ all, unordered int }
+type use struct{ all, unordered, computed int }
 
 // unorderedCalls are functions of a list whose result does not depend on its order.
 var unorderedCalls = map[string]bool{
@@ -115,6 +122,13 @@ func usesOf(rule *ast.Rule) map[ast.Var]use {
 				uses[v] = u
 			}
 		}
+		for _, term := range computedOperands(e) {
+			if v, ok := term.Value.(ast.Var); ok {
+				u := uses[v]
+				u.computed++
+				uses[v] = u
+			}
+		}
 		return false
 	})
 	return uses
@@ -132,13 +146,14 @@ func (x *exact) body(body ast.Body, bound varSet, isOrdered bool) ast.Body {
 	bound = bound.copy()
 	out := make(ast.Body, 0, len(body))
 	for _, e := range body {
+		replaced := x.withs(e)
 		guards := x.expr(e, bound, isOrdered)
 		for _, guard := range guards {
 			for _, with := range e.With {
 				guard.With = append(guard.With, with.Copy())
 			}
 		}
-		out = append(out, guards...)
+		out = append(append(out, replaced...), guards...)
 		out = append(out, e)
 		if !e.Negated {
 			bound.addAll(e)
@@ -152,13 +167,11 @@ func (x *exact) body(body ast.Body, bound varSet, isOrdered bool) ast.Body {
 
 // expr changes one expression, and returns what is to be put before it.
 func (x *exact) expr(e *ast.Expr, bound varSet, isOrdered bool) []*ast.Expr {
+	x.constants(e, bound)
+	var guards []*ast.Expr
 	for _, with := range e.With {
-		if ref, ok := with.Target.Value.(ast.Ref); ok && ref[0].Equal(ast.DefaultRootDocument) && len(x.compiler.GetRules(ref)) == 0 {
-			x.stay(e.Location, "documents are replaced by with")
-		}
 		x.inside(with.Value, bound)
 	}
-	var guards []*ast.Expr
 	seen := bound.copy()
 	top := func(term *ast.Term) {
 		if ref, ok := term.Value.(ast.Ref); ok {
@@ -320,7 +333,7 @@ func isNumberLike(term *ast.Term) bool {
 	return false
 }
 
-// guardOf is "not data.policysync__exact.name(args)".
+// guardOf is "not data.policysync__exact.name(args)", or without parentheses where it has no arguments.
 func guardOf(name string, args ...*ast.Term) *ast.Expr {
 	operator := ast.NewTerm(ast.Ref{ast.DefaultRootDocument, ast.StringTerm(exactPackage), ast.StringTerm(name)})
 	terms := []*ast.Term{operator}
@@ -328,6 +341,9 @@ func guardOf(name string, args ...*ast.Term) *ast.Expr {
 		terms = append(terms, arg.Copy())
 	}
 	guard := ast.NewExpr(terms)
+	if len(args) == 0 {
+		guard = ast.NewExpr(operator)
+	}
 	guard.Negated = true
 	return guard
 }

@@ -30,13 +30,13 @@ func staysWithGo(p *policy, path string, ref ast.Ref, rules []*ast.Rule) string 
 			return reason
 		}
 	}
-	return ""
+	return p.flowReason(rules)
 }
 
 // ruleStays says why one rule keeps all entrypoints that depend on it with Go.
 func ruleStays(p *policy, rule *ast.Rule) string {
-	if key, ok := integerLikeKey(rule); ok {
-		return place(rule.Location, fmt.Sprintf("the rule's name has the number-like key %q", key))
+	if reason := keyReason(rule); reason != "" {
+		return place(rule.Location, reason)
 	}
 	reason := p.exactly(rule).reason
 	eachBuiltin(p.compiler, rule, func(name string, at *ast.Location) {
@@ -54,19 +54,23 @@ var withGo = map[string]string{
 	ast.OPARuntime.Name:      "is about this engine",
 }
 
-// integerLikeKey finds a number, or a text that looks like one, in the name of a rule.
-func integerLikeKey(rule *ast.Rule) (string, bool) {
+// keyReason says of a rule whose name has a number, a text that looks like one, or a constant that is no text, why it is not
+// compiled: OPA's store takes the first two for the same, and below the last compiled code has no object where nothing is defined.
+func keyReason(rule *ast.Rule) string {
 	for _, term := range rule.Ref()[1:] {
 		switch key := term.Value.(type) {
-		case ast.Number:
-			return key.String(), true
+		case ast.Var, ast.Ref:
 		case ast.String:
 			if key != "" && strings.Trim(string(key), "0123456789-") == "" {
-				return string(key), true
+				return fmt.Sprintf("the rule's name has the number-like key %q", string(key))
 			}
+		case ast.Number:
+			return fmt.Sprintf("the rule's name has the number-like key %q", key.String())
+		default:
+			return fmt.Sprintf("the rule's name has the key %v, which is no text", key)
 		}
 	}
-	return "", false
+	return ""
 }
 
 func place(at *ast.Location, text string) string {

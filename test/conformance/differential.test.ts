@@ -8,6 +8,13 @@ import { GoOpa } from '../../src/embedded/go/go-opa.js';
 import { GoRefusal } from '../../src/embedded/types.js';
 import { arbitraryInput, inputText } from './arbitrary-input.js';
 import { arbitraryModule } from './arbitrary-policy.js';
+import {
+  type ArbitraryPolicy,
+  arbitraryShapes,
+  KNOWN_SHAPES,
+  SHAPE_DOCUMENTS,
+  SHAPE_INPUTS,
+} from './arbitrary-shapes.js';
 import { EXPRESSIONS, GO_EXPRESSIONS } from './builtin-expressions.js';
 
 const DOCUMENTS = `{"o":{"a":1,"1":2,"ab":[1],"b":"x","-5":"m"},"l":["p","q",{"a":2.5}],"numbers":{"1":"one","20":[true]},
@@ -24,46 +31,49 @@ describe('compiled and Go give the same bytes', () => {
     go = await GoOpa.start({ program: await new EngineArtifact().load() });
   });
 
-  /** Loads a module; undefined if it does not compile, or nothing of it. */
-  async function load(rego: string, rules: readonly string[]): Promise<CompiledPolicy | undefined> {
-    const policy = { hash: '', modules: [{ path: 'm.rego', rego, version: 1 as const }] };
+  /** Loads a policy; undefined if it does not compile, or nothing of it. */
+  async function load({ modules, paths }: ArbitraryPolicy, documents = DOCUMENTS): Promise<CompiledPolicy | undefined> {
     try {
-      await go.prepare(policy, { roots: [[]], documents: DOCUMENTS });
+      await go.prepare({ hash: '', modules }, { roots: [[]], documents });
     } catch (error) {
       assert(error instanceof GoRefusal);
       return undefined;
     }
-    const paths = rules.map((rule) => `t/${rule}`);
     const { wasm } = await go.compile(paths, 'prepared');
     await go.commit();
     if (wasm === undefined) return undefined;
     const compiled = new CompiledPolicy(new WebAssembly.Module(wasm), {
       callBuiltin: (name, args, isFresh) => go.callBuiltin(name, args, isFresh),
       memoryLimitBytes: MEMORY_LIMIT,
-      documentBytes: DOCUMENTS.length,
+      documentBytes: documents.length,
     });
-    compiled.setDocuments(DOCUMENTS);
+    compiled.setDocuments(documents);
     return compiled;
   }
 
+  /** A policy of one module of package `t`. */
+  function loadModule(rego: string, rules: readonly string[]): Promise<CompiledPolicy | undefined> {
+    return load({ modules: [{ path: 'm.rego', rego, version: 1 }], paths: rules.map((rule) => `t/${rule}`) });
+  }
+
   /** Says how the two answer differently; undefined if they do not, or the compiled policy leaves the question to Go. */
-  async function difference(policy: CompiledPolicy, rule: string, input: string): Promise<string | undefined> {
+  async function difference(policy: CompiledPolicy, path: string, input?: string): Promise<string | undefined> {
     let compiled: string | undefined;
     try {
-      compiled = policy.evaluate(`t/${rule}`, input);
+      compiled = policy.evaluate(path, input);
     } catch (error) {
-      assert(error instanceof EvaluationError && !error.isBroken, `${rule} ${input}: ${String(error)}`);
+      assert(error instanceof EvaluationError && !error.isBroken, `${path} ${input}: ${String(error)}`);
       return undefined;
     }
-    const exact = await go.decide(`t/${rule}`, input).catch((error: unknown) => String(error));
-    return compiled === exact ? undefined : `${rule} with ${input}: compiled ${compiled}, Go ${exact}`;
+    const exact = await go.decide(path, input).catch((error: unknown) => String(error));
+    return compiled === exact ? undefined : `${path} with ${input}: compiled ${compiled}, Go ${exact}`;
   }
 
   it('for each built-in function, with odd arguments', async () => {
     const all = { ...EXPRESSIONS, ...GO_EXPRESSIONS };
     const names = Object.keys(all);
     const rules = names.map((name) => `p_${name} := x if {\n\tx := ${all[name]}\n}`);
-    const policy = await load(
+    const policy = await loadModule(
       `package t\n\n${rules.join('\n\n')}`,
       names.map((name) => `p_${name}`),
     );
@@ -71,7 +81,7 @@ describe('compiled and Go give the same bytes', () => {
     const compiled = new Set(policy.entrypoints);
     const found: string[] = [];
     const asked = new Set<string>();
-    for (const input of fc.sample(arbitraryInput, { numRuns: LONG ? 2000 : 40, seed: SEED })) {
+    for (const input of fc.sample(arbitraryInput, { numRuns: LONG ? 2000 : 30, seed: SEED })) {
       for (const name of names) {
         if (!compiled.has(`t/p_${name}`)) continue;
         const used = new Set([...(all[name] ?? '').matchAll(/input\.(\w+)/g)].map(([, member]) => member));
@@ -79,7 +89,7 @@ describe('compiled and Go give the same bytes', () => {
         const text = inputText(part);
         if (asked.has(`${name} ${text}`)) continue; // the same arguments as before
         asked.add(`${name} ${text}`);
-        const one = await difference(policy, `p_${name}`, text);
+        const one = await difference(policy, `t/p_${name}`, text);
         if (one !== undefined) found.push(one);
       }
     }
@@ -89,15 +99,15 @@ describe('compiled and Go give the same bytes', () => {
   it('for random policies', async () => {
     const found: string[] = [];
     let compiled = 0;
-    const numRuns = LONG ? 1000 : 40;
+    const numRuns = LONG ? 1000 : 30;
     const inputs = fc.sample(arbitraryInput, { numRuns: 4, seed: SEED });
     for (const { rego, rules } of fc.sample(arbitraryModule, { numRuns, seed: SEED })) {
-      const policy = await load(rego, rules);
-      if (policy === undefined) continue;
-      for (const rule of policy.entrypoints.map((path) => path.slice('t/'.length))) {
+      const policy = await loadModule(rego, rules);
+      for (const path of policy?.entrypoints ?? []) {
+        assert(policy !== undefined);
         compiled++;
         for (const input of inputs) {
-          const one = await difference(policy, rule, inputText(input));
+          const one = await difference(policy, path, inputText(input));
           if (one !== undefined) found.push(`${one}\n${rego}`);
         }
       }
@@ -105,4 +115,48 @@ describe('compiled and Go give the same bytes', () => {
     assert.deepEqual(found, []);
     assert(compiled > numRuns, `only ${compiled} rules were compiled`);
   });
+
+  it('for shapes of known policies, each compiled, or with Go for its reason', async () => {
+    const names = Object.keys(KNOWN_SHAPES);
+    const modules = names.map((name, i) => ({
+      path: `${i}.rego`,
+      rego: `package t${i}\n\n${KNOWN_SHAPES[name]?.rego}`,
+      version: 1 as const,
+    }));
+    const paths = names.map((_, i) => `t${i}`);
+    await go.prepare({ hash: '', modules }, { roots: [[]], documents: SHAPE_DOCUMENTS });
+    const { entrypoints } = await go.compile(paths, 'prepared');
+    const reasons = entrypoints.map(({ reason = 'compiled' }, i) => [names[i], reason.replace(/^\d+\.rego:\d+: /, '')]);
+    const expected = names.map((name) => [name, KNOWN_SHAPES[name]?.stays ?? 'compiled']);
+    assert.deepEqual(reasons, expected);
+    const policy = await load({ modules, paths }, SHAPE_DOCUMENTS);
+    assert(policy !== undefined);
+    const found: string[] = [];
+    for (const path of policy.entrypoints)
+      for (const input of SHAPE_INPUTS) {
+        const one = await difference(policy, path, input);
+        if (one !== undefined) found.push(one);
+      }
+    assert.deepEqual(found, []);
+  });
+
+  for (const [kind, { policies, runs, many }] of Object.entries(arbitraryShapes))
+    it(`for random policies with ${kind}`, async () => {
+      const found: string[] = [];
+      let compiled = 0;
+      const numRuns = LONG ? 1000 : runs;
+      for (const shaped of fc.sample(policies, { numRuns, seed: SEED })) {
+        const policy = await load(shaped, SHAPE_DOCUMENTS);
+        for (const path of policy?.entrypoints ?? []) {
+          assert(policy !== undefined);
+          compiled++;
+          for (const input of SHAPE_INPUTS) {
+            const one = await difference(policy, path, input);
+            if (one !== undefined) found.push(`${one}\n${shaped.modules.map(({ rego }) => rego).join('\n')}`);
+          }
+        }
+      }
+      assert.deepEqual(found, []);
+      assert(compiled > numRuns * many, `only ${compiled} paths were compiled`);
+    });
 });

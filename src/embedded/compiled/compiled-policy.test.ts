@@ -185,6 +185,15 @@ describe('a compiled policy', () => {
     assert(made.heapBytes < heapBytes + 1024);
   });
 
+  it('leaves what depends on a number in another spelling, a result of a function, to Go', () => {
+    const input = '{"a":"1.0.0","b":"1.2.0"}';
+    let result = '';
+    const made = policy({}, () => result);
+    for (result of ['1.0', '[1e3]', '-0', '{"a":0.0}'])
+      assert.equal(problemOf(made, 'compared', input), 'policy', result);
+    for (result of ['"1.0"', '1.5', '1700000000000000000']) assert.equal(made.evaluate('t/compared', input), result);
+  });
+
   it('leaves what depends on odd numbers in documents to Go, as long as they are there', () => {
     const reads = new Map([
       ['t/size', [['users']]],

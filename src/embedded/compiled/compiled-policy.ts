@@ -6,7 +6,7 @@ import { EvaluationError } from './evaluation-error.js';
 import { COMPUTED, exactResult } from './exact-results.js';
 import { copyOfStash, findStash, reserve } from './free-blocks.js';
 import { goJson } from './go-json.js';
-import { OddNumbers } from './odd-numbers.js';
+import { hasOtherSpelling, OddNumbers } from './odd-numbers.js';
 import { isPlainJson, withoutLoneSurrogates } from './plain-json.js';
 import { PolicyMemory } from './policy-memory.js';
 import { parseTerm } from './term-text.js';
@@ -276,7 +276,7 @@ export class CompiledPolicy {
   #builtin(id: number, args: readonly Address[]): Address {
     const name = this.#builtins.get(id) ?? `of number ${id}`;
     const texts = args.map((arg) => this.#memory.textAt(this.#exports.opa_value_dump(arg)));
-    if (COMPUTED.has(name)) return this.#value(exactly(name, texts));
+    if (COMPUTED.has(name)) return this.#value(spelt(name, exactly(name, texts)));
     const isFresh = this.#isFresh;
     this.#isFresh = false;
     let result: string | undefined;
@@ -286,7 +286,7 @@ export class CompiledPolicy {
     } catch (cause) {
       throw new BuiltinFailure(`${name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     }
-    return result === undefined ? 0 : this.#value(result);
+    return result === undefined ? 0 : this.#value(spelt(name, result));
   }
 
   /** The error of an evaluation; the instance is made usable again where that is possible. */
@@ -357,6 +357,13 @@ function ownName(name: string): string {
 function exactly(name: string, args: readonly string[]): string {
   const result = exactResult(name, args);
   if (result === undefined) throw new BuiltinFailure(`${name}: Go knows the exact result`);
+  return result;
+}
+
+/** A result with which a module can go on. */
+function spelt(name: string, result: string): string {
+  if (hasOtherSpelling(result))
+    throw new BuiltinFailure(`${name}: Go goes on with a number that is written like 1.0 or 1e3`);
   return result;
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ANY_CHARACTER } from '../../../test/support/any-character.js';
-import { OddNumbers, placesOfOddNumbers } from './odd-numbers.js';
+import { hasOtherSpelling, OddNumbers, placesOfOddNumbers } from './odd-numbers.js';
 
 test('finds numbers that compiled policies take for others, and where', () => {
   for (const odd of [
@@ -42,6 +42,24 @@ test('finds numbers that compiled policies take for others, and where', () => {
   assert.deepEqual(placesOfOddNumbers('1.0'), [[]]);
   assert.deepEqual(placesOfOddNumbers('[{"a":1.0}]'), [[]]);
   assert.deepEqual(placesOfOddNumbers('{"x":[{"a":{}}],"a\\"\\u0062" : {"":1e1}}'), [['a"b', '']]);
+});
+
+test('finds results of functions that compiled policies take for other numbers', () => {
+  for (const odd of ['1.0', '1e3', '10E-1', '-0', '-0.0', '0.0', '[1,{2,3.00}]', '{"a":{"b":1e0}}', '"\\"" 1.0'])
+    assert(hasOtherSpelling(odd), odd);
+  const plain = [
+    '1',
+    '-1',
+    '1.5',
+    '-0.05',
+    '1.50',
+    '1700000000000000000',
+    '0.3333333333333333',
+    'set()',
+    '{1,2}',
+    'true',
+  ];
+  for (const one of [...plain, '"1.0"', '["1e3 \\" -0","\\\\"]', '{"1.0":1}', '']) assert(!hasOtherSpelling(one), one);
 });
 
 test('many places are one', () => {

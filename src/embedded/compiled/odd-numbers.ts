@@ -15,6 +15,27 @@ const MOST_PLACES = 100;
 
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
+/** As {@link MAY_BE_ODD}, without those of many digits. */
+const MAY_BE_SPELT_OTHERWISE = /\d[eE]|-0(?:\.0*)?(?![\d.])|\.0+(?!\d)/;
+
+/**
+ * Whether a term of Rego as text has a number that compiled code finds nothing by: with an exponent, whole with a fraction, or `-0`.
+ */
+export function hasOtherSpelling(term: string): boolean {
+  if (!MAY_BE_SPELT_OTHERWISE.test(term)) return false;
+  for (let at = 0; at < term.length; ) {
+    if (term.charAt(at) === '"') {
+      at = endOfString(term, at);
+      continue;
+    }
+    NUMBER.lastIndex = at;
+    const number = NUMBER.exec(term)?.[0];
+    if (number !== undefined && MAY_BE_SPELT_OTHERWISE.test(number)) return true;
+    at += number?.length ?? 1;
+  }
+  return false;
+}
+
 /** Where a JSON text has numbers that {@link OddNumbers} are about: paths of members; a list is one place. */
 export function placesOfOddNumbers(json: string): readonly DocPath[] {
   if (!MAY_BE_ODD.test(json)) return [];
