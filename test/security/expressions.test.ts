@@ -19,7 +19,7 @@ const BOUNDED: Readonly<Record<string, string>> = {
   'src/cli/init/settings-file.ts /^[A-Za-z/.][\\w./@-]*(?::[\\w./@-]+)*$/': 'an option of a command',
   'src/client/routes/authzen.ts /^application\\/json[ \\t]*(;[ \\t]*[\\w-]+=("[^"]*"|[\\w.-]+)[ \\t]*)*$/i':
     'a header: 16 KB for all, by Node',
-  'src/embedded/rest/plain-question.ts /^(?:\\/(?![-+]?\\d+(?:\\/|$)|\\.{1,2}(?:\\/|$))[\\w.~-]+)+$/':
+  'src/embedded/rest/plain-question.ts /^(?:\\/(?![-+]?\\d*(?:\\.0*)?(?:\\/|$)|\\.\\.(?:\\/|$))[\\w.~-]+)+$/':
     'a URL: 128 KiB with its headers (embedded/rest)',
   'src/embedded/rest/rest-health.ts /^(?:\\/[A-Za-z_]\\w*)+$/': 'a URL: 128 KiB with its headers (embedded/rest)',
   'src/fleet/search.ts /(?:"[^"]*(?:"|$)|[^\\s"])+/g': 'typed by a person, or an option of a command',
