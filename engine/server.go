@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -94,7 +95,8 @@ func (e *engine) handler() (http.Handler, error) {
 	}
 	logger := logging.NewNoOpLogger()
 	had := e.systemDocuments()
-	manager, err := plugins.New([]byte(`{}`), "embedded", e.store,
+	store := &withoutPolicies{Store: e.store, isHiding: true}
+	manager, err := plugins.New([]byte(`{}`), "embedded", store,
 		plugins.Logger(logger), plugins.ConsoleLogger(logger), plugins.Info(runtimeTerm()))
 	if err != nil {
 		return nil, err
@@ -102,6 +104,7 @@ func (e *engine) handler() (http.Handler, error) {
 	if err := manager.Init(e.ctx); err != nil {
 		return nil, err
 	}
+	store.isHiding = false
 	made, err := server.New().
 		WithStore(e.store).
 		WithManager(manager).
@@ -116,6 +119,20 @@ func (e *engine) handler() (http.Handler, error) {
 	}
 	e.server = made
 	return made.Handler, nil
+}
+
+// withoutPolicies is the store as a manager sees it while it starts: it would parse all modules again, each as the latest
+// version of Rego, and compile them. It gets the compiled policy instead.
+type withoutPolicies struct {
+	storage.Store
+	isHiding bool
+}
+
+func (s *withoutPolicies) ListPolicies(ctx context.Context, txn storage.Transaction) ([]string, error) {
+	if s.isHiding {
+		return nil, nil
+	}
+	return s.Store.ListPolicies(ctx, txn)
 }
 
 // versionPath is where the manager writes its version.

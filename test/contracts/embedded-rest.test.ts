@@ -46,6 +46,46 @@ async function differences(requests: readonly ComparedRequest[], real: TestOpa, 
   return found;
 }
 
+/** A module that only Rego v0 has, and one of v1 that a real OPA for v0 takes, too. */
+const V0_BESIDE_V1 = [
+  {
+    path: 'old.rego',
+    version: 0,
+    rego: 'package old\nallow { input.user == data.users[_] }\nnames[name] { name := data.users[_] }\n',
+  },
+  {
+    path: 'new.rego',
+    version: 1,
+    rego: 'package new\nimport rego.v1\nallow if data.old.allow\nmany := count(data.old.names)\n',
+  },
+] as const;
+
+const V0_REQUESTS: readonly ComparedRequest[] = [
+  ...['', '/old', '/new', '/old/allow', '/new/allow', '/none'].flatMap((path) =>
+    ['', '?metrics', '?pretty', '?instrument', '?strict-builtin-errors', '?explain=full', '?provenance'].flatMap(
+      (query) => [
+        { name: `GET ${path}${query}`, target: `/v1/data${path}${query}` },
+        {
+          ...{ name: `POST ${path}${query}`, method: 'POST', target: `/v1/data${path}${query}` },
+          body: '{"input":{"user":"ann"}}',
+        },
+      ],
+    ),
+  ),
+  ...['/v0/data/old/allow', '/'].map((target) => ({ name: target, method: 'POST', target, body: '{"user":"ann"}' })),
+  ...['/v1/policies', '/v1/policies/old.rego', '/v1/policies/new.rego', '/v1/policies/none.rego', '/health'].map(
+    (target) => ({ name: target, target }),
+  ),
+  ...['data.old.names[x]', 'data.old.allow', 'data.new.many = n', 'nonsense('].flatMap((query) => [
+    { name: `GET ${query}`, target: `/v1/query?q=${encodeURIComponent(query)}` },
+    { name: `query ${query}`, method: 'POST', target: '/v1/query?metrics', body: JSON.stringify({ query }) },
+    {
+      ...{ name: `compile ${query}`, method: 'POST', target: '/v1/compile' },
+      body: JSON.stringify({ query, unknowns: ['input'] }),
+    },
+  ]),
+];
+
 /** Of so many cases one is asked; with SYNC_TEST_LONG all are. */
 const SAMPLE = 48;
 /** Cases in one policy at most. */
@@ -191,6 +231,20 @@ describe('the REST API of the embedded engine has the bytes of OPA', () => {
     const [version, none] = await Promise.all([send(real.port, named), send(front.port, named)]);
     assert.match(version.body, /"version":"1\.\d+\.\d+"/);
     assert.equal(none.body, '{}\n');
+  });
+
+  it('in answers of modules of Rego v0 beside one of v1', async () => {
+    await using old = await startOpa({ args: ['--v0-compatible'] });
+    await using embedded = await startEmbeddedOpa();
+    const { opa } = embedded;
+    await opa.write([{ path: ['users'], text: '["ann","bob"]' }]);
+    await fetch(`${old.url}/v1/data/users`, { method: 'PUT', body: '["ann","bob"]' });
+    for (const { path, rego } of V0_BESIDE_V1)
+      assert((await fetch(`${old.url}/v1/policies/${path}`, { method: 'PUT', body: rego })).ok, path);
+    await opa.activate({ hash: 'both', modules: V0_BESIDE_V1 }, [['old'], ['new']], []);
+    const found = await differences(V0_REQUESTS, old, opa);
+    assert.equal(found.length, 0, found.join('\n'));
+    assert.equal((await send(old.port, { name: 'a document', target: '/v1/data/old?metrics' })).status, 200);
   });
 
   it('in answers that compiled policy decides', async () => {
