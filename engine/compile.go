@@ -27,7 +27,8 @@ type compiledEntrypoint struct {
 	Open [][]string `json:"open"`
 }
 
-// compile makes one WebAssembly module of several entrypoints, by paths as of a URL.
+// compile makes one WebAssembly module of several entrypoints, by paths as of a URL. Where OPA's compiler
+// refuses several together, the call fails, and the host finds out which of them it is.
 func (e *engine) compile(entrypointsText, of string) (any, error) {
 	var paths []string
 	if err := json.Unmarshal([]byte(entrypointsText), &paths); err != nil {
@@ -56,9 +57,15 @@ func (e *engine) compile(entrypointsText, of string) (any, error) {
 		}
 		e.turns.give()
 	}
-	wasm, failed := e.compileAll(p, needed)
-	for i, path := range paths {
-		if err, ok := failed[path]; ok && entrypoints[i].Reason == "" {
+	var wasm []byte
+	if len(needed) > 0 {
+		wasm, err = e.compileToWasm(p, needed)
+	}
+	if err != nil && len(needed) > 1 {
+		return nil, fmt.Errorf("OPA's compiler: %v", err)
+	}
+	for i := range entrypoints {
+		if err != nil && entrypoints[i].Reason == "" {
 			entrypoints[i].Reason = fmt.Sprintf("OPA's compiler: %v", err)
 		}
 		entrypoints[i].Compiled = entrypoints[i].Reason == ""
@@ -102,36 +109,6 @@ func describe(path string, p *policy, deps *ruleDependencies, documents *overlay
 	return found, rules
 }
 
-// compileAll compiles entrypoints together. Those that OPA's compiler refuses are left out, with its errors.
-func (e *engine) compileAll(p *policy, needed map[string][]*ast.Rule) ([]byte, map[string]error) {
-	failed := map[string]error{}
-	for len(needed) > 0 {
-		wasm, err := e.compileToWasm(p, needed)
-		if err == nil {
-			return wasm, failed
-		}
-		before := len(needed)
-		for path, rules := range needed {
-			e.turns.give()
-			_, alone := e.compileToWasm(p, map[string][]*ast.Rule{path: rules})
-			if alone == nil && before == 1 {
-				alone = err
-			}
-			if alone != nil {
-				failed[path] = alone
-				delete(needed, path)
-			}
-		}
-		if len(needed) == before { // each alone, but not together
-			for path := range needed {
-				failed[path] = err
-			}
-			return nil, failed
-		}
-	}
-	return nil, failed
-}
-
 // compileToWasm runs OPA's compile package, which compiles modules once more: it gets only the rules that are needed.
 func (e *engine) compileToWasm(p *policy, needed map[string][]*ast.Rule) ([]byte, error) {
 	modules, err := e.onlyRules(p, slices.Concat(slices.Collect(maps.Values(needed))...))
@@ -148,10 +125,13 @@ func (e *engine) compileToWasm(p *policy, needed map[string][]*ast.Rule) ([]byte
 		WithCapabilities(exactCapabilities()).
 		WithRegoVersion(ast.RegoV1).
 		WithPruneUnused(true)
-	if err := c.Build(e.ctx); err != nil {
-		return nil, err
+	err = c.Build(e.ctx)
+	// The module is made first. Then OPA prints the rest of the bundle, which nobody reads, and its formatter does not know all
+	// that its compiler makes of an expression.
+	if made := c.Bundle().WasmModules; len(made) > 0 {
+		return made[0].Raw, nil
 	}
-	return c.Bundle().WasmModules[0].Raw, nil
+	return nil, err
 }
 
 // onlyRules returns the modules with the needed rules alone, as the compiler left them, with their guards.

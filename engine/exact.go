@@ -268,6 +268,9 @@ func (x *exact) ref(e *ast.Expr, ref ast.Ref, bound, seen varSet, isOrdered bool
 		}
 		isIteration := len(fresh) > 0
 		isPackage := isData && !isRule && node != nil && len(node.Children) > 0
+		if isPackage && isVar && reachesFunction(node, ref[p:]) {
+			x.stay(locationOf(e, term), "a variable stands for a name that a function has, too")
+		}
 		needsKey := isData && !isRule && (isVar && !isIteration || isNumberLike(term))
 		needsOrder := isOrdered && isIteration
 		if needsKey && isPackage {
@@ -320,6 +323,26 @@ func (x *exact) ref(e *ast.Expr, ref ast.Ref, bound, seen varSet, isOrdered bool
 		}
 	}
 	return current, guards
+}
+
+// reachesFunction tells whether a reference from a node on comes upon a function: OPA's planner calls it without arguments.
+func reachesFunction(node *ast.TreeNode, rest ast.Ref) bool {
+	if len(node.Values) > 0 {
+		return len(node.Values[0].Head.Args) > 0
+	}
+	if len(rest) == 0 {
+		return false
+	}
+	if _, isVar := rest[0].Value.(ast.Var); !isVar {
+		child := node.Child(rest[0].Value)
+		return child != nil && reachesFunction(child, rest[1:])
+	}
+	for _, child := range node.Children {
+		if reachesFunction(child, rest[1:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // isNumberLike is true for a constant key that stands for another key or index in OPA's store.

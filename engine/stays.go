@@ -38,6 +38,9 @@ func ruleStays(p *policy, rule *ast.Rule) string {
 	if reason := keyReason(rule); reason != "" {
 		return place(rule.Location, reason)
 	}
+	if isLarge(rule) {
+		return place(rule.Location, fmt.Sprintf("the rule has more than %d values: as a document, it would be compiled", mostTerms))
+	}
 	reason := p.exactly(rule).reason
 	eachBuiltin(p.compiler, rule, func(name string, at *ast.Location) {
 		if why, ok := withGo[name]; ok && reason == "" {
@@ -45,6 +48,21 @@ func ruleStays(p *policy, rule *ast.Rule) string {
 		}
 	})
 	return reason
+}
+
+// mostTerms bounds what is compiled of one rule: OPA's compiler takes time and memory by the square of it, 3 GB for a constant
+// of 140 KB.
+const mostTerms = 10_000
+
+func isLarge(rule *ast.Rule) bool {
+	left := mostTerms
+	ast.NewGenericVisitor(func(part any) bool {
+		if _, ok := part.(*ast.Term); ok {
+			left--
+		}
+		return left < 0
+	}).Walk(rule)
+	return left < 0
 }
 
 // withGo are built-in functions that compiled policies cannot have, and why.

@@ -297,6 +297,25 @@ all := data.app.rooms
     assert.match(entrypoints[1]?.reason ?? '', /undefined ref/);
   });
 
+  it('what is too much for its compiler, or what that gets wrong, stays with Go, named with its place', async () => {
+    const rules = JSON.stringify(Array.from({ length: 3500 }, (_, index) => ({ port: index })));
+    await activate({
+      'apps.rego': 'package apps\n\nis_one(x) if x == 1\n',
+      'b.rego': 'package apps.b\n\nallow if data.apps.is_one(input.x)\n',
+      'main.rego': 'package main\n\nallow if data.apps[input.app].allow\n',
+      'list.rego': 'package list\n\nlisted(x) := x in ["a"]\n\nallow if listed(input.user)\n\nother if input.x == 1\n',
+      'large.rego': `package large\n\nrules := ${rules}\n\nallow if rules[0].port == input.port\n\nother if input.x == 1\n`,
+    });
+    const paths = ['main/allow', 'apps/b/allow', 'list/allow', 'list/other', 'large/allow', 'large/other'];
+    const { wasm, entrypoints } = await go.compile(paths, 'active');
+    assert(wasm !== undefined);
+    const left = entrypoints.filter(({ compiled }) => !compiled).map(({ path, reason }) => `${path}: ${reason}`);
+    assert.deepEqual(left, [
+      'main/allow: main.rego:3: a variable stands for a name that a function has, too',
+      'large/allow: large.rego:3: the rule has more than 10000 values: as a document, it would be compiled',
+    ]);
+  });
+
   it('leaves to Go what looks into documents by numbers as names', async () => {
     const rego = `package app
 
