@@ -2,8 +2,9 @@ import { sleep } from '../lib/async.js';
 import { failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 
-/** Time without compiling after each round, as a multiple of what the round took: questions to Go wait meanwhile. */
+/** Time without compiling after each round, as a multiple of what the round took, and at most: it takes a processor. */
 const REST_FACTOR = 4;
+const MAX_REST_MS = 30_000;
 
 /** Compiles in the background what was asked for, all that came meanwhile together. */
 export class CompileLoop {
@@ -43,7 +44,7 @@ export class CompileLoop {
       } catch (error) {
         if (!signal.aborted) this.#log.warn(failureFields(error), 'entrypoints could not be compiled: Go answers');
       }
-      await sleep(REST_FACTOR * (performance.now() - startedMs), signal).catch(() => undefined); // it stops
+      await sleep(Math.min(REST_FACTOR * (performance.now() - startedMs), MAX_REST_MS), signal).catch(() => undefined); // it stops
     }
   }
 }

@@ -12,20 +12,23 @@ import { type EmbeddedPolicy, GoRefusal } from './types.js';
 /** An embedded OPA with fake workers, and all that were made. */
 class World implements AsyncDisposable {
   readonly gos: FakeGo[] = [];
+  readonly compilers: FakeGo[] = [];
   readonly evaluators: FakeEvaluator[] = [];
   readonly failing: (string | undefined)[] = [];
   released = 0;
   /** Starts of Go that fail from now on. */
   failingStarts = 0;
   failingEvaluators = 0;
-  /** Each Go part ends when it compiles. */
-  isCompilingFatal = false;
+  /** Entrypoints whose compilation ends the process. */
+  readonly fatal = new Set<string>();
+  /** What happens once a compilation has looked at the documents. */
+  duringCompile: () => Promise<void> = async () => undefined;
   readonly opa: EmbeddedOpa;
 
   constructor(options: Partial<EmbeddedOpaOptions> = {}) {
     this.opa = new EmbeddedOpa(
       {
-        ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000 },
+        ...{ decisionMs: 60_000, workMs: 60_000, compileMs: 60_000, idleMs: 60_000 },
         ...{ maxEntrypoints: 10, entrypoints: [], backoff: { minMs: 1, maxMs: 2 } },
         ...options,
       },
@@ -33,8 +36,14 @@ class World implements AsyncDisposable {
         startGo: async () => {
           if (this.failingStarts-- > 0) throw new Error('no memory');
           const go = new FakeGo();
-          if (this.isCompilingFatal) go.failing = 'compile';
           this.gos.push(go);
+          return go;
+        },
+        startCompiler: async () => {
+          const go = new FakeGo();
+          go.duringCompile = () => this.duringCompile();
+          go.fatal = this.fatal;
+          this.compilers.push(go);
           return go;
         },
         startEvaluator: async (content) => {
@@ -113,11 +122,16 @@ test('answers the first question of a path with Go, and later ones compiled', as
   assert.equal(world.opa.state.compiled.length, 1);
 });
 
-test('compiles the entrypoints of the settings and of the last run with the policy', async () => {
+test('compiles the entrypoints of the settings and of the last run: Go answers until then, and no later policy waits', async () => {
   await using world = new World({ entrypoints: ['app/allow'], knownEntrypoints: ['app/deny', 'gone/rule'] });
-  await world.opa.activate(policy('one', 'app/allow = x\napp/deny = x\ngo:app/go = x'), APP, []);
+  const rego = 'app/allow = x\napp/deny = x\ngo:app/go = x';
+  await world.opa.activate(policy('one', rego), APP, []);
+  assert.equal((await world.opa.decide({ path: 'app/deny', input: undefined })).by, 'go');
+  await until(() => world.opa.state.compiled.length > 0, { withinMs: 5000, what: 'they are compiled' });
   assert.deepEqual([...world.opa.state.compiled].sort(), ['app/allow', 'app/deny']);
-  assert.equal((await world.opa.decide({ path: 'app/deny', input: undefined })).by, 'compiled');
+  await world.opa.activate(policy('two', rego), APP, []);
+  const answer = await world.opa.decide({ path: 'app/deny', input: undefined });
+  assert.deepEqual(answer, { text: undefined, by: 'compiled', policy: 'two' });
 });
 
 test('leaves to Go what does not compile, tells why, and asks again with another policy', async () => {
@@ -134,6 +148,7 @@ test('leaves to Go what does not compile, tells why, and asks again with another
 test('a refused policy leaves everything as it was', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = app/x'), APP, [{ path: ['app', 'x'], text: '1' }]);
+  await world.compiled('app/allow');
   const evaluator = world.evaluator;
   await assert.rejects(world.opa.activate(policy('two', 'nonsense'), APP, []), GoRefusal);
   await assert.rejects(
@@ -159,6 +174,7 @@ test('an activation replaces the roots of the policy before and its own, and lea
 test('a document that collides with a rule is refused by Go, and changes nothing anywhere', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   await world.go.kill('unloaded');
   const both = [
@@ -178,6 +194,7 @@ test('a document that collides with a rule is refused by Go, and changes nothing
 test('a write through a scalar is refused, and one that nothing collides with never starts Go', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x/y'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   await world.go.kill('unloaded');
   await assert.rejects(world.put('x/y', '1'), DocumentRefusal);
@@ -208,6 +225,7 @@ test('a question is asked again if Go ends because of something else', async () 
 test('Go is unloaded when nothing needs it, and loaded again for a question', async () => {
   await using world = new World({ idleMs: 1, entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x\ngo:app/go = x'), APP, []);
+  await world.compiled('app/allow');
   await until(() => !world.opa.state.go.loaded && world.go.hasEnded, { withinMs: 5000, what: 'Go is unloaded' });
   assert(world.released > 0);
   await world.put('x', '1');
@@ -232,6 +250,7 @@ test('a decision past its time limit ends Go and gets an error; others are asked
 test('questions of an evaluator that ended are asked again of the one that replaces it', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   const first = world.evaluator;
   first.hangs.add('app/allow');
@@ -245,6 +264,7 @@ test('questions of an evaluator that ended are asked again of the one that repla
 test('where no evaluator can be made again, Go answers', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   world.failingEvaluators = 100;
   world.evaluator.end('memory');
@@ -258,6 +278,7 @@ test('where no evaluator can be made again, Go answers', async () => {
 test('where compiled evaluation errs, Go answers', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   world.evaluator.errs.add('app/allow');
   assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
@@ -266,6 +287,7 @@ test('where compiled evaluation errs, Go answers', async () => {
 test('an evaluator that cannot take a change is replaced before the write returns', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   world.evaluator.isPatchFailing = true;
   await world.put('x', '2');
   assert.equal(await world.ask('app/allow'), 2);
@@ -275,6 +297,7 @@ test('an evaluator that cannot take a change is replaced before the write return
 test('a large change leads to a new evaluator', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   const first = world.evaluator;
   await world.put('large', JSON.stringify('x'.repeat(1024 * 1024)));
   await world.put('x', '2');
@@ -295,18 +318,44 @@ test('a Go part that cannot be started makes the engine fail, and it comes back 
   await world.opa.start();
 });
 
-test('a policy that ends Go when it is compiled becomes active, and is left to Go', async () => {
+test('an entrypoint that ends its compiler is left to Go with the reason; all others are compiled, and Go goes on', async () => {
+  await using world = new World({ entrypoints: ['app/a', 'app/b', 'app/c', 'app/huge'] });
+  world.fatal.add('app/huge');
+  const rego = 'app/a = x\napp/b = x\napp/c = x\napp/huge = x';
+  await world.opa.activate(policy('one', rego), APP, []);
+  await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'it is left to Go' });
+  assert.deepEqual(world.opa.state.withGo, [{ path: 'app/huge', reason: 'it takes too much' }]);
+  assert.deepEqual([...world.opa.state.compiled].sort(), ['app/a', 'app/b', 'app/c']);
+  assert.deepEqual([world.gos.length, world.go.hasEnded], [1, false]);
+
+  const before = world.compilers.length;
+  await world.opa.activate(policy('two', rego), APP, []);
+  assert.equal(world.compilers.length, before, 'the next policy does not wait for it');
+  assert.deepEqual([...world.opa.state.compiled].sort(), ['app/a', 'app/b', 'app/c']);
+  await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'it was tried again' });
+
+  world.fatal.clear();
+  await world.opa.activate(policy('three', rego), APP, []);
+  await world.compiled('app/huge');
+  assert.deepEqual(world.opa.state.withGo, []);
+});
+
+test('decisions and changes wait for no compilation', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
-  world.isCompilingFatal = true;
+  let finish: () => void = () => undefined;
+  world.duringCompile = () => new Promise((resolve) => (finish = resolve));
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
-  assert.equal(world.opa.state.go.starts, 2);
+  await until(() => world.compilers.some(({ calls }) => calls.includes('compile')), {
+    ...{ withinMs: 5000, what: 'a compilation is under way' },
+  });
   await world.put('x', '1');
   assert.equal(await world.ask('app/allow'), 1);
-  await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'it is left to Go' });
-  assert.match(world.opa.state.withGo[0]?.reason ?? '', /ended by compile/);
-  world.isCompilingFatal = false;
-  await world.opa.activate(policy('two', 'app/allow = x'), APP, []);
-  assert.deepEqual(world.opa.state.compiled, ['app/allow']);
+  await world.put('x', '2');
+  assert.equal(await world.ask('app/allow'), 2);
+  assert.equal(world.evaluators.length, 0);
+  finish();
+  await world.compiled('app/allow');
+  assert.equal(await world.ask('app/allow'), 2);
 });
 
 test('tells what changed', async () => {
@@ -326,6 +375,7 @@ test('tells what changed', async () => {
 test('changes during an activation wait for it, and decisions do not', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   const activation = world.opa.activate(policy('two', 'app/allow = y'), APP, []);
   const write = world.put('y', '2');
@@ -342,7 +392,7 @@ test('a document with a number as its name leaves what looks there to Go, also o
   await world.compiled('app/allow');
   await world.put('users/7', '2');
   assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
-  world.go.duringCompile = () => world.put('rooms/7', '2');
+  world.duringCompile = () => world.put('rooms/7', '2');
   await world.ask('app/other');
   await until(() => world.opa.state.withGo.some(({ path }) => path === 'app/other'), {
     withinMs: 5000,
@@ -362,7 +412,7 @@ test('a document with a number as its name counts whenever it is written around 
     await world.opa.activate(policy('one', 'app/allow = rooms'), APP, []);
     await world.put('rooms/red', '1');
     const writes: Promise<void>[] = [];
-    world.go.duringCompile = async () => {
+    world.duringCompile = async () => {
       writes.push(turns(delay).then(() => world.put('rooms/7', '2')));
     };
     await world.ask('app/allow');
@@ -377,6 +427,7 @@ test('a document with a number as its name counts whenever it is written around 
 test('a large document with a number in it counts for an evaluator that takes the place of one that cannot be made', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = rooms'), APP, []);
+  await world.compiled('app/allow');
   world.failingEvaluators = 1;
   await world.put('rooms', JSON.stringify({ 7: 'x'.repeat(1024 * 1024) }));
   assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
@@ -386,8 +437,9 @@ test('a large change keeps what is compiled meanwhile', async () => {
   for (let delay = 0; delay < 24; delay++) {
     await using world = new World({ entrypoints: ['app/allow'] });
     await world.opa.activate(policy('one', 'app/allow = x\napp/other = x'), APP, []);
+    await world.compiled('app/allow');
     const writes: Promise<void>[] = [];
-    world.go.duringCompile = async () => {
+    world.duringCompile = async () => {
       writes.push(turns(delay).then(() => world.put('large', JSON.stringify('x'.repeat(1024 * 1024)))));
     };
     await world.ask('app/other');
@@ -400,6 +452,7 @@ test('a large change keeps what is compiled meanwhile', async () => {
 test('a document is read from Go while no evaluator has it', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
   await world.put('x', '1');
   world.evaluator.end('crashed');
   assert.equal(await world.opa.read(['x']), '{"result":1}');

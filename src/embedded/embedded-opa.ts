@@ -1,4 +1,4 @@
-import { SerialQueue } from '../lib/async.js';
+import { SerialQueue, unlessAborted, withAnySignal } from '../lib/async.js';
 import { failureFields, SyncError } from '../lib/errors.js';
 import { elements, members } from '../lib/json-text.js';
 import type { Logger } from '../lib/log.js';
@@ -8,9 +8,11 @@ import type { DocPath } from '../wire/doc-path.js';
 import { dataRef } from '../wire/rego-ref.js';
 import { CompileLoop } from './compile-loop.js';
 import { Documents } from './documents.js';
+import { EntrypointCompiler } from './entrypoint-compiler.js';
 import { EntrypointTable, entrypointName, type GoEntrypoint } from './entrypoints.js';
 import { FreeQueries } from './free-queries.js';
 import { GoKeeper, type GoKeeperOptions, type GoState } from './go-keeper.js';
+import type { MostTogether } from './most-together.js';
 import { leaveNumberKeys } from './number-keys.js';
 import type { Replica, StartEvaluator } from './replica.js';
 import { Serving } from './serving.js';
@@ -24,7 +26,6 @@ import {
   type GoEngine,
   type OpaRequest,
   type OpaResponse,
-  type PolicyFacts,
   type Question,
   type RegoModule,
   WorkerFailure,
@@ -43,6 +44,8 @@ export interface EmbeddedOpaOptions extends GoKeeperOptions {
 /** Dependencies of {@link EmbeddedOpa}. */
 export interface EmbeddedOpaDeps {
   readonly startGo: () => Promise<GoEngine>;
+  /** As `startGo`: a process that compiles entrypoints. */
+  readonly startCompiler: () => Promise<GoEngine>;
   readonly startEvaluator: StartEvaluator;
   /** The Go program is not needed any more. */
   readonly releaseGo: () => void;
@@ -78,10 +81,20 @@ const LARGE_CHANGE = 1024 * 1024;
 /** Workers in which a question is asked before it fails. */
 const MAX_ATTEMPTS = 4;
 const NOTHING_COMPILED: CompiledSet = { wasm: undefined, entrypoints: [] };
+/** How long a policy waits for its entrypoints while the one before serves. Then it is active, and Go answers until they are compiled. */
+const PATIENCE_MS = 10_000;
+
+/** A compilation of entrypoints. */
+interface Compiling {
+  readonly policy: EmbeddedPolicy;
+  readonly result: Promise<MostTogether>;
+  /** Changes of documents since it began: the compiler has looked at those before. */
+  readonly written: DocumentOp[];
+}
 
 /**
  * The OPA inside the package: holds policy and documents as the truth, and keeps the workers that decide. Changes are made one after
- * the other, each whole or not at all; decisions never wait for them.
+ * the other, each whole or not at all; decisions wait neither for them nor for a compilation.
  */
 export class EmbeddedOpa implements DecisionSource {
   readonly #log: Logger;
@@ -89,9 +102,11 @@ export class EmbeddedOpa implements DecisionSource {
   readonly #free: FreeQueries;
   readonly #serving: Serving;
   readonly #table: EntrypointTable;
-  readonly #compiling: CompileLoop;
-  /** Changes of documents while entrypoints are compiled. */
-  #written: DocumentOp[] | undefined;
+  readonly #compiler: EntrypointCompiler;
+  readonly #loop: CompileLoop;
+  readonly #compilings = new Set<Compiling>();
+  /** One that a policy did not wait for. */
+  #unfinished: Compiling | undefined;
   readonly #changes = new SerialQueue();
   readonly #watchers = new Set<(change: EngineChange) => void>();
   readonly #documents = new Documents();
@@ -120,12 +135,13 @@ export class EmbeddedOpa implements DecisionSource {
     });
     const { maxEntrypoints, entrypoints: fixed, knownEntrypoints: known = [] } = options;
     this.#table = new EntrypointTable(maxEntrypoints, { fixed, known });
-    this.#compiling = new CompileLoop(() => this.#compileWanted(), deps.log);
+    this.#compiler = new EntrypointCompiler(options, { start: deps.startCompiler });
+    this.#loop = new CompileLoop(() => this.#compileWanted(), deps.log);
   }
 
   get state(): EmbeddedState {
     return {
-      go: together(this.#go.state, this.#free.state),
+      go: [this.#free.state, this.#compiler.state].reduce(together, this.#go.state),
       evaluator: this.#serving.state,
       decisions: { ...this.#decisions },
       compiled: this.#table.compiledPaths(),
@@ -231,7 +247,8 @@ export class EmbeddedOpa implements DecisionSource {
   }
 
   async close(): Promise<void> {
-    const closing = [this.#go.close(), this.#free.close(), this.#serving.close(), this.#compiling.close()];
+    const compiling = [this.#compiler.close(), this.#loop.close()];
+    const closing = [this.#go.close(), this.#free.close(), this.#serving.close(), ...compiling];
     await Promise.all(closing);
     await this.#changes.settled();
   }
@@ -256,7 +273,7 @@ export class EmbeddedOpa implements DecisionSource {
     return this.#go.use(async (go) => {
       const policy = this.#policy?.hash;
       const answer = go.decide(name, input);
-      if (isWanted) this.#compiling.request(); // after the answer
+      if (isWanted) this.#loop.request();
       return { text: await answer, by: 'go', policy };
     });
   }
@@ -276,7 +293,7 @@ export class EmbeddedOpa implements DecisionSource {
       this.#go.write(ops);
     }
     this.#free.write(ops);
-    for (const op of ops) this.#written?.push(op);
+    for (const { written } of this.#compilings) written.push(...ops);
     const size = ops.reduce((sum, { text = '' }) => sum + text.length, 0);
     await this.#serving.patch(ops, size > LARGE_CHANGE);
     if (ops.length > 0) this.#tell({ kind: 'documents', paths: ops.map(({ path }) => path) });
@@ -289,19 +306,31 @@ export class EmbeddedOpa implements DecisionSource {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const replaced = outermost([...this.#roots, ...roots]);
-    let mayCompile = true;
-    const prepared = await this.#go.use(async (go) => {
-      const facts = await go.prepare(policy, { roots: replaced, documents: textOf(regions) });
-      const compiles = mayCompile;
-      mayCompile = false; // if that ends the process: a policy that is only Go's is better than the one before
-      return { go, ...(await this.#compilePrepared(go, facts, compiles)) };
+    const preparing = this.#go.use(async (go) => {
+      const { rulePaths } = await go.prepare(policy, { roots: replaced, documents: textOf(regions) });
+      return { go, rules: new Places(rulePaths) };
     });
-    const { go, rules, set } = prepared;
+    // The first policy waits for nothing.
+    const compiling =
+      this.#policy === undefined || this.#table.isEmpty
+        ? undefined
+        : this.#begin(
+            policy,
+            this.#documentsAfter(replaced, regions),
+            preparing.then(({ rules }) => this.#table.toCompileFirst(rules)),
+          );
     let next: Replica | undefined;
+    let most: MostTogether | undefined;
+    const { go, rules } = await preparing.catch((error: unknown) => {
+      this.#end(compiling);
+      throw error;
+    });
     try {
-      next = await this.#evaluatorOf(set, replaced, regions);
+      most = await this.#resultOf(compiling, signal);
+      next = await this.#evaluatorOf(most?.set ?? NOTHING_COMPILED, replaced, regions);
       signal?.throwIfAborted();
     } catch (error) {
+      this.#end(compiling);
       this.#serving.drop(next);
       if (this.#go.isCurrent(go)) await go.abort();
       throw error;
@@ -312,10 +341,16 @@ export class EmbeddedOpa implements DecisionSource {
     this.#roots = roots;
     this.#rules = rules;
     this.#table.newPolicy(rules);
-    this.#table.compiled(set);
-    if (next === undefined) this.#table.leaveToGo(compiledOf(set), NO_EVALUATOR);
+    for (const one of this.#compilings) if (one !== compiling) this.#compilings.delete(one);
+    if (most !== undefined) {
+      this.#end(compiling);
+      this.#note(most, most.set);
+      if (next === undefined) this.#table.leaveToGo(compiledOf(most.set), NO_EVALUATOR);
+    }
+    this.#unfinished = most === undefined ? compiling : undefined;
     this.#serving.swap(next);
     this.#free.drop('another policy is active');
+    if (this.#table.hasWanted) this.#loop.request();
     await this.#commit(go);
     this.#tell({ kind: 'policy', hash: policy.hash });
   }
@@ -334,21 +369,45 @@ export class EmbeddedOpa implements DecisionSource {
     }
   }
 
-  async #compilePrepared(
-    go: TimedGo,
-    { rulePaths }: PolicyFacts,
-    mayCompile: boolean,
-  ): Promise<{ readonly rules: Places; readonly set: CompiledSet }> {
-    const rules = new Places(rulePaths);
-    const paths = mayCompile ? this.#table.toCompile(rules) : [];
-    if (paths.length === 0) return { rules, set: NOTHING_COMPILED };
+  #begin(policy: EmbeddedPolicy, documents: string, paths: Promise<readonly string[]>): Compiling {
+    const isWanted = (): boolean => this.#compilings.has(compiling);
+    const compiling: Compiling = {
+      policy,
+      written: [],
+      result: this.#compiler.compile({ policy, documents, paths, isWanted }),
+    };
+    compiling.result.catch(() => undefined); // whoever began it awaits it, or has given it up
+    this.#compilings.add(compiling);
+    return compiling;
+  }
+
+  #end(compiling: Compiling | undefined): void {
+    if (compiling !== undefined) this.#compilings.delete(compiling);
+  }
+
+  /** Undefined: it is not there in time, or failed. */
+  async #resultOf(
+    compiling: Compiling | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<MostTogether | undefined> {
+    if (compiling === undefined) return undefined;
+    const { result } = compiling;
+    const signals = signal === undefined ? [] : [signal];
     try {
-      return { rules, set: await go.compile(paths, 'prepared') };
+      return await withAnySignal(signals, (either) => unlessAborted(result, either), PATIENCE_MS);
     } catch (error) {
-      if (error instanceof WorkerFailure) throw new WorkerFailure('ended', error.message, { cause: error });
-      await go.abort();
-      throw error;
+      signal?.throwIfAborted();
+      this.#log.debug(failureFields(error), 'a policy does not wait for its entrypoints: Go answers meanwhile');
+      return undefined;
     }
+  }
+
+  /** Notes what is compiled, and what stays with Go. */
+  #note({ failed }: MostTogether, set: CompiledSet): void {
+    this.#table.compiled(set);
+    this.#table.failed(failed);
+    for (const [path, reason] of failed)
+      this.#log.warn({ path, reason }, 'an entrypoint cannot be compiled: Go answers it');
   }
 
   /** An evaluator with the documents as they are after an activation; undefined if there is none: Go answers then. */
@@ -358,59 +417,61 @@ export class EmbeddedOpa implements DecisionSource {
     regions: readonly DocumentRegion[],
   ): Promise<Replica | undefined> {
     if (set.wasm === undefined) return undefined;
-    const change = this.#documents.replace(replaced, regions);
-    const documents = this.#documents.text();
-    change.undo();
     try {
-      return await this.#serving.make(set, documents);
+      return await this.#serving.make(set, this.#documentsAfter(replaced, regions));
     } catch (error) {
       this.#log.warn(failureFields(error), 'no evaluator of compiled policy can be made: Go answers');
       return undefined;
     }
   }
 
+  #documentsAfter(replaced: readonly DocPath[], regions: readonly DocumentRegion[]): string {
+    const change = this.#documents.replace(replaced, regions);
+    const documents = this.#documents.text();
+    change.undo();
+    return documents;
+  }
+
   /** Compiles the entrypoints in use, those that were asked for first among them. */
   async #compileWanted(): Promise<void> {
     const policy = this.#policy;
-    const paths = this.#table.toCompile();
-    if (policy === undefined || paths.length === 0) return;
-    const written: DocumentOp[] = [];
-    this.#written = written;
+    if (policy === undefined || !this.#table.hasWanted) return;
+    const begun = this.#unfinished;
+    this.#unfinished = undefined;
+    const paths = Promise.resolve(this.#table.toCompile());
+    const compiling = begun ?? this.#begin(policy, this.#documents.text(), paths);
     try {
-      await this.#compile(policy, paths, written);
+      await this.#adopt(compiling);
     } finally {
-      this.#written = undefined;
+      this.#end(compiling);
+      if (begun !== undefined && this.#table.hasWanted) this.#loop.request(); // what that one left for later
     }
   }
 
-  /** `written`: documents of the time of the compilation, which count, too: the compiler has looked at those before. */
-  async #compile(policy: EmbeddedPolicy, paths: readonly string[], written: readonly DocumentOp[]): Promise<void> {
-    let set: CompiledSet;
-    try {
-      set = await this.#go.use((go) => go.compile(paths, 'active'));
-    } catch (error) {
-      // It ends the process, and would again.
-      if (error instanceof WorkerFailure && policy === this.#policy) this.#table.leaveToGo(paths, error.message);
-      throw error;
-    }
-    // Nothing is written between here and the evaluator, which follows the documents from its beginning.
-    set = leaveNumberKeys(set, written);
+  /** Lets what was compiled serve, unless another policy is active by then. */
+  async #adopt({ policy, result, written }: Compiling): Promise<void> {
+    const most = await result;
     if (policy !== this.#policy) return; // compiled with the next one
+    // Nothing is written between here and the evaluator, which follows the documents from its beginning.
+    const set = leaveNumberKeys(most.set, written);
     let next: Replica | undefined;
     try {
       next = await this.#serving.make(set);
     } catch (error) {
-      this.#table.leaveToGo(compiledOf(set), NO_EVALUATOR);
+      if (policy === this.#policy) this.#table.leaveToGo(compiledOf(set), NO_EVALUATOR);
       throw error;
     }
     if (policy !== this.#policy) {
       this.#serving.drop(next);
       return;
     }
-    this.#table.compiled(set);
+    this.#note(most, set);
     this.#serving.swap(next);
     const compiled = compiledOf(set).length;
-    this.#log.debug({ compiled, with_go: set.entrypoints.length - compiled }, 'entrypoints compiled');
+    this.#log.debug(
+      { compiled, with_go: most.failed.size + set.entrypoints.length - compiled },
+      'entrypoints compiled',
+    );
   }
 
   async #fill(go: GoEngine): Promise<void> {
@@ -426,7 +487,7 @@ export class EmbeddedOpa implements DecisionSource {
   }
 }
 
-function together(go: GoState, { memoryBytes, failedEnds }: GoState): GoState {
+function together(go: GoState, { memoryBytes, failedEnds }: Pick<GoState, 'memoryBytes' | 'failedEnds'>): GoState {
   return { ...go, memoryBytes: go.memoryBytes + memoryBytes, failedEnds: go.failedEnds + failedEnds };
 }
 

@@ -33,16 +33,16 @@ test('a path with a rule at, above or below it waits to be compiled; others are 
   );
 });
 
-test('leaves out the least recently used path, but none that the settings name', () => {
+test('leaves out the least recently used path, but none that the settings name, and compiles what is compiled first', () => {
   const made = table(2, ['app/a']);
   made.use('app/b');
   compile(made);
   made.use('app/c');
-  assert.deepEqual(made.toCompile(), ['app/c', 'app/a']);
+  assert.deepEqual(made.toCompile(), ['app/a', 'app/c']);
   assert.equal(made.state('app/b'), undefined);
   for (let n = 0; n < 10; n++) made.use(`none/${n}`);
   assert.deepEqual(made.withGo().length, 2, 'what Go answers has a bound, too');
-  assert.deepEqual(made.toCompile(), ['app/c', 'app/a']);
+  assert.deepEqual(made.toCompile(), ['app/a', 'app/c']);
 });
 
 test('paths that turn out to be for Go have the same bound', () => {
@@ -72,7 +72,7 @@ test('another policy opens everything again, and its paths are known before it i
   compile(made, () => false);
   assert.deepEqual(made.toCompile(), []);
   const next = new Places([['other', 'x']]);
-  assert.deepEqual(made.toCompile(next), ['other/x']);
+  assert.deepEqual(made.toCompileFirst(next), ['other/x']);
   made.newPolicy(next);
   assert.deepEqual(made.state('other/x'), { kind: 'wanted' });
   assert.equal(made.state('app/a')?.kind, 'go');

@@ -9,6 +9,8 @@ export type EntrypointState =
 
 interface Entry {
   state: EntrypointState;
+  /** A compilation with it failed, or took too much: the next policy does not wait for it. */
+  isSuspect: boolean;
   /** The greater, the later it was asked for. */
   used: number;
 }
@@ -58,22 +60,46 @@ export class EntrypointTable {
     for (const [path, entry] of this.#entries) entry.state = initialState(path, this.#rules);
   }
 
-  /** The paths to compile together, the latest first: those in use that a policy with these rules has. */
-  toCompile(rules: Places = this.#rules): string[] {
-    return [...this.#entries]
-      .filter(([path, { state }]) =>
-        rules === this.#rules ? state.kind !== 'go' : initialState(path, rules) === WANTED,
-      )
-      .sort(([, one], [, other]) => other.used - one.used)
-      .map(([path]) => path)
-      .slice(0, this.#max);
+  /** The paths in use to compile together, the latest first, those that are compiled now before all others. */
+  toCompile(): string[] {
+    const latest = this.#latest(({ state }) => state.kind !== 'go');
+    const isCompiled = (path: string): boolean => this.state(path)?.kind === 'compiled';
+    return [...latest.filter(isCompiled), ...latest.filter((path) => !isCompiled(path))];
+  }
+
+  /** The paths to compile with a policy that has these rules, before it is active: those that a compilation failed with come later. */
+  toCompileFirst(rules: Places): string[] {
+    return this.#latest(({ isSuspect }, path) => !isSuspect && initialState(path, rules) === WANTED);
+  }
+
+  /** Whether no path was asked for. */
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** Whether a path waits to be compiled. */
+  get hasWanted(): boolean {
+    return [...this.#entries.values()].some(({ state }) => state.kind === 'wanted');
   }
 
   /** Notes the result of a compilation. */
   compiled(set: CompiledSet): void {
     for (const { path, compiled, reason = 'the compiler gives no reason' } of set.entrypoints) {
       const entry = this.#entries.get(path);
-      if (entry !== undefined) entry.state = compiled ? COMPILED : { kind: 'go', reason };
+      if (entry === undefined) continue;
+      entry.state = compiled ? COMPILED : { kind: 'go', reason };
+      entry.isSuspect = false;
+    }
+    this.#forgetOldest();
+  }
+
+  /** Go answers these until the policy changes: to compile them failed, or took too much. */
+  failed(reasons: ReadonlyMap<string, string>): void {
+    for (const [path, reason] of reasons) {
+      const entry = this.#entries.get(path);
+      if (entry === undefined) continue;
+      entry.state = { kind: 'go', reason };
+      entry.isSuspect = true;
     }
     this.#forgetOldest();
   }
@@ -102,8 +128,16 @@ export class EntrypointTable {
     );
   }
 
+  #latest(isTaken: (entry: Entry, path: string) => boolean): string[] {
+    return [...this.#entries]
+      .filter(([path, entry]) => isTaken(entry, path))
+      .sort(([, one], [, other]) => other.used - one.used)
+      .map(([path]) => path)
+      .slice(0, this.#max);
+  }
+
   #add(path: string): Entry {
-    const entry: Entry = { state: initialState(path, this.#rules), used: 0 };
+    const entry: Entry = { state: initialState(path, this.#rules), isSuspect: false, used: 0 };
     this.#makeRoom(entry.state.kind === 'go');
     this.#entries.set(path, entry);
     return entry;

@@ -10,7 +10,7 @@ import type { GoEngine } from './types.js';
 test('a process that is dropped before it has started is not started again', async () => {
   const starts: { resolve(go: GoEngine): void; reject(error: Error): void }[] = [];
   const keeper = new GoKeeper(
-    { ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000 }, backoff: { minMs: 1, maxMs: 1 } },
+    { ...{ decisionMs: 60_000, workMs: 60_000, compileMs: 60_000, idleMs: 60_000 }, backoff: { minMs: 1, maxMs: 1 } },
     {
       start: () => new Promise((resolve, reject) => starts.push({ resolve, reject })),
       fill: async () => undefined,
@@ -35,7 +35,7 @@ test('an engine that can never start fails the first call, and is not tried agai
   let starts = 0;
   const damaged = new SyncError('engine_artifact_invalid', 'opa.wasm.br has another checksum');
   const keeper = new GoKeeper(
-    { ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000 }, backoff: { minMs: 1, maxMs: 1 } },
+    { ...{ decisionMs: 60_000, workMs: 60_000, compileMs: 60_000, idleMs: 60_000 }, backoff: { minMs: 1, maxMs: 1 } },
     {
       start: () => {
         starts++;

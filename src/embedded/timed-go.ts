@@ -18,6 +18,8 @@ export interface GoLimits {
   readonly decisionMs: number;
   /** All other calls: to compile thousands of modules takes a while. */
   readonly workMs: number;
+  /** To compile entrypoints together to WebAssembly. */
+  readonly compileMs: number;
 }
 
 /** OPA's server is made at its first request, which may take longer than a decision may. */
@@ -89,7 +91,8 @@ export class TimedGo implements GoEngine {
   }
 
   compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet> {
-    return this.#working(() => this.#go.compile(entrypoints, of));
+    const { compileMs } = this.#limits;
+    return this.#timed(this.#work, compileMs, 'to compile it to WebAssembly', () => this.#go.compile(entrypoints, of));
   }
 
   decide(path: string, input: string | undefined): Promise<string | undefined> {

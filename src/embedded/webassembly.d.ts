@@ -36,6 +36,7 @@ declare namespace WebAssembly {
 
   class RuntimeError extends Error {}
 
+  function validate(bytes: Uint8Array): boolean;
   function compile(bytes: Uint8Array): Promise<Module>;
   function instantiate(module: Module, imports?: Imports): Promise<Instance>;
 }

@@ -129,6 +129,43 @@ describe('an embedded engine with a hostile policy', () => {
   });
 });
 
+describe('the process that compiles entrypoints', () => {
+  const modules = [
+    { path: 'app.rego', rego: 'package app\n\nallow if input.a\n\ndeny if input.b\n', version: 1 },
+  ] as const;
+  const entrypoints = ['app/allow', 'app/deny'];
+  const A = '{"a":true}';
+
+  it('ends at the limit of time: what it compiled is left to Go by name, whose process goes on', async () => {
+    const compilers: GoProcess[] = [];
+    await using world = await startEmbeddedOpa({ compileMs: 1, entrypoints, onCompiler: (go) => compilers.push(go) });
+    const { opa } = world;
+    await opa.activate({ hash: 'one', modules }, [['app']], []);
+    await until(() => opa.state.withGo.length === 2, { withinMs: 120_000, what: 'both are left to Go' });
+    for (const { reason } of opa.state.withGo) assert.match(reason, /^to compile it .* took longer than 1 ms$/);
+    const answer = await opa.decide({ path: 'app/allow', input: A });
+    assert.deepEqual(answer, { text: 'true', by: 'go', policy: 'one' });
+    assert.equal(opa.state.go.starts, 1);
+    const gone = (): boolean => compilers.every(({ pid }) => !existsSync(`/proc/${pid}`));
+    await until(gone, { withinMs: 20_000, what: 'they are gone' });
+  });
+
+  it('may be killed: the next one compiles', async () => {
+    let killed = 0;
+    const kill = ({ pid }: GoProcess): void => {
+      if (pid !== undefined && killed++ === 0) process.kill(pid, 'SIGKILL');
+    };
+    await using world = await startEmbeddedOpa({ entrypoints, onCompiler: kill });
+    const { opa } = world;
+    await opa.activate({ hash: 'one', modules }, [['app']], []);
+    await until(async () => (await opa.decide({ path: 'app/allow', input: A })).by === 'compiled', {
+      ...{ withinMs: 120_000, what: 'it is compiled' },
+    });
+    assert.deepEqual([...opa.state.compiled].sort(), entrypoints);
+    assert.equal(opa.state.go.starts, 1);
+  });
+});
+
 it('a process that never says that it is ready is ended, and whoever waits for it is told', async () => {
   await assert.rejects(GoProcess.start({ startMs: 1 }), (error) => {
     return error instanceof WorkerFailure && /was not ready within 1 ms/.test(error.message);

@@ -12,6 +12,7 @@ export async function startEmbeddedOpa({
   evaluatorMs = TIME_LIMIT_MS,
   goBytes,
   onGo,
+  onCompiler,
   ...options
 }: Partial<EmbeddedOpaOptions> & {
   evaluatorMs?: number;
@@ -19,12 +20,14 @@ export async function startEmbeddedOpa({
   goBytes?: number;
   /** Hears of each Go process that was started. */
   onGo?: (go: GoProcess) => void;
+  /** Hears of each process that compiles entrypoints. */
+  onCompiler?: (go: GoProcess) => void;
 } = {}): Promise<{ readonly opa: EmbeddedOpa } & AsyncDisposable> {
   const artifact = new EngineArtifact();
   const loadProgram = () => artifact.load();
   const opa = new EmbeddedOpa(
     {
-      ...{ decisionMs: TIME_LIMIT_MS, workMs: TIME_LIMIT_MS, idleMs: 10 * TIME_LIMIT_MS },
+      ...{ decisionMs: TIME_LIMIT_MS, workMs: TIME_LIMIT_MS, compileMs: TIME_LIMIT_MS, idleMs: 10 * TIME_LIMIT_MS },
       ...{ memoryLimitBytes: MEMORY_LIMIT_BYTES, maxEntrypoints: 100, entrypoints: [] },
       backoff: { minMs: 10, maxMs: 100 },
       ...options,
@@ -33,6 +36,11 @@ export async function startEmbeddedOpa({
       startGo: async () => {
         const go = await GoProcess.start({ memoryLimitBytes: goBytes });
         onGo?.(go);
+        return go;
+      },
+      startCompiler: async () => {
+        const go = await GoProcess.start({ memoryLimitBytes: goBytes });
+        onCompiler?.(go);
         return go;
       },
       startEvaluator: (content) =>

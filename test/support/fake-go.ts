@@ -93,6 +93,8 @@ export class FakeGo implements GoEngine {
   readonly hangs = new Set<string>();
   /** A call that fails once it is made. */
   failing: string | undefined;
+  /** Entrypoints whose compilation ends it. */
+  fatal: ReadonlySet<string> = new Set();
   /** What happens once a compilation has looked at the documents, before it answers. */
   duringCompile: (() => Promise<void>) | undefined;
 
@@ -161,6 +163,10 @@ export class FakeGo implements GoEngine {
       return { path, compiled: true, reads: [segments(rule.reads)], open: [segments(rule.reads)] };
     });
     await this.duringCompile?.();
+    if (entrypoints.some((path) => this.fatal.has(path))) {
+      this.#life.end('it takes too much');
+      this.#life.assert();
+    }
     const compiled = found.filter((one) => one.compiled).map(({ path }) => [path, rules.get(path)?.reads]);
     const wasm = compiled.length === 0 ? undefined : new TextEncoder().encode(JSON.stringify(compiled));
     return { wasm, entrypoints: found };

@@ -17,7 +17,7 @@ export const SENDS_NOTHING: GoHost = { fetch: () => Promise.reject(new Error('a 
 /** Starts OPA's own code in a process of its own, for one check, which kills it. */
 export async function startCheckGo(env: NodeJS.ProcessEnv): Promise<TimedGo> {
   const go = await GoProcess.start({ env: childEnv(env, 'engine'), host: SENDS_NOTHING });
-  return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS });
+  return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS, compileMs: TIMEOUT_MS });
 }
 
 const checksOnly = (): Promise<never> => Promise.reject(new Error('a check changes nothing'));

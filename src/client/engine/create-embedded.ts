@@ -17,6 +17,8 @@ import type { CreateEngineDeps, RunningEngine } from './running-engine.js';
 
 /** A policy of thousands of modules compiles longer than any single request takes. */
 const WORK_FACTOR = 4;
+/** To compile entrypoints: they are answered meanwhile. */
+const COMPILE_MS = 30_000;
 /** First delay before a part of the engine is started again. */
 const RETRY_MIN_MS = 200;
 
@@ -32,11 +34,18 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     timeLimitMs: settings.embeddedDecisionTimeoutMs,
     loadProgram: () => artifact.load(),
   };
+  const startGo = (): Promise<GoProcess> =>
+    GoProcess.start({
+      env: childEnv(env, 'engine'),
+      host: sending?.host,
+      memoryLimitBytes: settings.embeddedMemoryLimitBytes,
+    });
   let listen: { onStarted(): void; onGone(reason: string): void } | undefined;
   const opa = new EmbeddedOpa(
     {
       decisionMs: settings.embeddedDecisionTimeoutMs,
       workMs: WORK_FACTOR * settings.engineTimeoutMs,
+      compileMs: COMPILE_MS,
       idleMs: settings.embeddedIdleMs,
       backoff: { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs },
       maxEntrypoints: settings.embeddedMaxEntrypoints,
@@ -44,12 +53,8 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
       knownEntrypoints: await known.read(),
     },
     {
-      startGo: () =>
-        GoProcess.start({
-          env: childEnv(env, 'engine'),
-          host: sending?.host,
-          memoryLimitBytes: settings.embeddedMemoryLimitBytes,
-        }),
+      startGo,
+      startCompiler: startGo,
       startEvaluator: (content) => startEvaluator(evaluators, content),
       releaseGo: () => artifact.release(),
       onFailing: (reason) => {

@@ -21,17 +21,17 @@ function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** Calls that evaluate a policy: their questions are small, and what they take is up to who wrote it. */
-const EVALUATES: ReadonlySet<GoCallName> = new Set(['decide', 'query', 'http']);
+/** Calls that evaluate or compile a policy: their arguments are small, and what they take is up to who wrote it. */
+const WATCHED: ReadonlySet<GoCallName> = new Set(['decide', 'query', 'http', 'compile']);
 
 /**
- * Watches the memory of the process while a policy is evaluated: Go's own limit is looked at after calls only, and one of them could take
+ * Watches the memory of the process while a policy is evaluated or compiled to WebAssembly: Go's own limit is looked at after calls only, and one of them could take
  * 4 GiB before. A process that has more than a quarter beyond the limit ends. Documents and policies on their way in have copies
  * beside Go's memory, so nobody looks meanwhile.
  */
 class MemoryWatch {
   readonly #limitBytes: number;
-  /** Whether each call under way evaluates. */
+  /** Whether each call under way is watched. */
   readonly #calls = new Map<number, boolean>();
   #goBytes = 0;
   /** What the process has beside Go's memory. */
@@ -45,8 +45,8 @@ class MemoryWatch {
   sent(message: ToGoWorker): void {
     if (message.kind !== 'call') return;
     if (this.#calls.size === 0) this.#besideBytes = process.memoryUsage.rss() - this.#goBytes;
-    this.#calls.set(message.id, EVALUATES.has(message.name));
-    if (EVALUATES.has(message.name)) this.#timer ??= setInterval(() => this.#look(), WATCH_EVERY_MS);
+    this.#calls.set(message.id, WATCHED.has(message.name));
+    if (WATCHED.has(message.name)) this.#timer ??= setInterval(() => this.#look(), WATCH_EVERY_MS);
   }
 
   received(message: FromGoWorker): void {

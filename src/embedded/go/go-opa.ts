@@ -28,6 +28,9 @@ export interface GoOpaOptions {
   readonly memoryLimitBytes?: number | undefined;
 }
 
+/** The largest module of compiled entrypoints: to be ready for it takes the client several times as much memory. */
+const MAX_WASM_BYTES = 32 * 1024 * 1024;
+
 /** The errors of a call as Go writes them. */
 type Failure = string | null;
 
@@ -101,6 +104,7 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
       wasm?: Uint8Array;
       entrypoints: string;
     };
+    if (answer.wasm !== undefined) assertUsable(answer.wasm);
     return { wasm: answer.wasm, entrypoints: parsed<CompiledEntrypoint[]>(answer.entrypoints) };
   }
 
@@ -168,6 +172,15 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
       this.#program.enter(() => call(...args, done));
     });
   }
+}
+
+/** OPA's compiler has made modules that no engine takes. */
+function assertUsable(wasm: Uint8Array): void {
+  if (wasm.length > MAX_WASM_BYTES) {
+    const [found, limit] = [wasm.length, MAX_WASM_BYTES].map((bytes) => Math.ceil(bytes / 2 ** 20));
+    throw new GoRefusal(`its WebAssembly has ${found} MiB, and may have ${limit} MiB`);
+  }
+  if (!WebAssembly.validate(wasm)) throw new GoRefusal("OPA's compiler makes WebAssembly of it that is not valid");
 }
 
 function modulesText({ modules }: EmbeddedPolicy): string {
