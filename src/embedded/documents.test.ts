@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { checkJson } from '../lib/json.js';
+import { MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { sameJson } from '../wire/same-json.js';
 import { DocumentRefusal, Documents } from './documents.js';
 import type { DocumentOp } from './types.js';
@@ -168,3 +170,22 @@ function textOf(tree: Tree | string): string {
   if (typeof tree === 'string') return tree;
   return `{${[...tree].map(([key, member]) => `${JSON.stringify(key)}:${textOf(member)}`).join(',')}}`;
 }
+
+test('documents as a whole are nested as deep as OPA reads, whatever their paths, and one level deeper is refused', () => {
+  const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  for (const path of [['a'], ['a', 'b'], ['a', 'b', 'c', 'd']]) {
+    const documents = new Documents();
+    const most = MAX_JSON_DEPTH - path.length;
+    documents.apply([{ path, text: nested(most) }]);
+    checkJson(documents.text());
+    const before = documents.text();
+    assert.throws(() => documents.apply([{ path, text: nested(most + 1) }]), {
+      ...{ name: 'DocumentRefusal', message: /nested deeper than \d+ .* may be nested 10000 levels deep/ },
+    });
+    assert.throws(() => documents.replace([['a']], [{ path, text: nested(most + 1) }]), DocumentRefusal);
+    assert.equal(documents.text(), before);
+  }
+  const root = `{"a":${nested(MAX_JSON_DEPTH)}}`;
+  assert.throws(() => new Documents().apply([{ path: [], text: root }]), DocumentRefusal);
+  new Documents().apply([{ path: [], text: `{"a":${nested(MAX_JSON_DEPTH - 1)}}` }]);
+});

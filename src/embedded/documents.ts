@@ -1,3 +1,4 @@
+import { JsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { jsonKind, members, objectText } from '../lib/json-text.js';
 import { outermost } from '../lib/path-tree.js';
 import { type DocPath, docPathText } from '../wire/doc-path.js';
@@ -34,7 +35,8 @@ export class Documents {
 
   /**
    * Makes changes in order, all or none. A put creates missing parents, and the root takes an object only; removing what is not there
-   * changes nothing. Throws {@link DocumentRefusal} for a put through a scalar or an array.
+   * changes nothing. Throws {@link DocumentRefusal} for a put through a scalar or an array, and where all documents as one would be
+   * nested deeper than OPA reads: whoever holds a part of them is filled with the whole.
    */
   apply(changes: readonly DocumentOp[]): AppliedChange {
     const undone: (() => void)[] = [];
@@ -44,6 +46,7 @@ export class Documents {
     };
     try {
       for (const change of changes) {
+        assertDepth(change);
         for (const op of change.path.length === 0 ? this.#atRoot(change) : [change]) {
           if (this.#applyOne(op, undone)) done.push(op);
         }
@@ -136,6 +139,18 @@ export class Documents {
       at = inner;
     }
     return at;
+  }
+}
+
+function assertDepth({ path, text = '' }: DocumentOp): void {
+  const levels = MAX_JSON_DEPTH - path.length;
+  if (levels > 0 && text.length <= 2 * levels) return; // each level has two brackets
+  try {
+    new JsonCheck({ maxDepth: Math.max(levels, 0) }).push(Buffer.from(text));
+  } catch (error) {
+    if (!(error instanceof JsonSyntaxError)) throw error;
+    const limit = `data may be nested ${MAX_JSON_DEPTH} levels deep, and ${path.length} of them are its path`;
+    throw new DocumentRefusal(path, `${error.message}: ${limit}`);
   }
 }
 

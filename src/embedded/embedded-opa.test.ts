@@ -340,6 +340,26 @@ test('an entrypoint that ends its compiler is left to Go with the reason; all ot
   assert.deepEqual(world.opa.state.withGo, []);
 });
 
+test('a policy that ends Go whenever it is judged is refused, and the one before stays', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  await assert.rejects(world.opa.activate(policy('two', 'crash'), APP, []), (error: unknown) => {
+    return error instanceof GoRefusal && /too much for OPA's compiler: .* crashed: too deep/.test(error.message);
+  });
+  assert.equal(world.gos.length, 2);
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.equal(world.opa.policy, 'one');
+});
+
+test('a policy during which Go ends because of something else is judged in another process', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  world.go.failing = 'prepare';
+  await world.opa.activate(policy('two', 'go:app/allow = y'), APP, []);
+  assert.equal(world.opa.policy, 'two');
+});
+
 test('decisions and changes wait for no compilation', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   let finish: () => void = () => undefined;

@@ -20,10 +20,12 @@ import type { TimedGo } from './timed-go.js';
 import {
   type Answer,
   type CompiledSet,
+  CRASHED,
   type DecisionSource,
   type DocumentOp,
   type EmbeddedPolicy,
   type GoEngine,
+  GoRefusal,
   type OpaRequest,
   type OpaResponse,
   type Question,
@@ -80,6 +82,8 @@ export interface EmbeddedState {
 const LARGE_CHANGE = 1024 * 1024;
 /** Workers in which a question is asked before it fails. */
 const MAX_ATTEMPTS = 4;
+/** Processes in which a policy is judged: the first one may have ended because of a decision. */
+const MAX_JUDGEMENTS = 2;
 const NOTHING_COMPILED: CompiledSet = { wasm: undefined, entrypoints: [] };
 /** How long a policy waits for its entrypoints while the one before serves. Then it is active, and Go answers until they are compiled. */
 const PATIENCE_MS = 10_000;
@@ -166,12 +170,13 @@ export class EmbeddedOpa implements DecisionSource {
 
   /** Parses modules as a version of Rego; returns the paths of those that fail. */
   parse(modules: readonly RegoModule[], version: 0 | 1): Promise<readonly string[]> {
-    return this.#asked((go) => go.parse(modules, version));
+    return withCode(this.#judged((go) => go.parse(modules, version)));
   }
 
   /** Checks a policy with documents of its own. Rejects with a `GoRefusal`. */
   async check(policy: EmbeddedPolicy, regions: readonly DocumentRegion[]): Promise<void> {
-    await this.#asked((go) => go.check(policy, textOf(regions)));
+    const documents = textOf(regions);
+    await withCode(this.#judged((go) => go.check(policy, documents)));
   }
 
   /**
@@ -257,6 +262,16 @@ export class EmbeddedOpa implements DecisionSource {
     return withCode(this.#go.use(call));
   }
 
+  /** A call about a policy that comes: one that ends Go whenever it is made is a refusal, and is not made for ever. */
+  async #judged<T>(call: (go: TimedGo) => Promise<T>): Promise<T> {
+    try {
+      return await this.#go.use(call, MAX_JUDGEMENTS);
+    } catch (error) {
+      if (!(error instanceof WorkerFailure) || !error.message.startsWith(CRASHED)) throw error;
+      throw new GoRefusal(`the policy is too much for OPA's compiler: ${error.message}`);
+    }
+  }
+
   async #decide({ path, input }: Question): Promise<Answer> {
     const name = entrypointName(path);
     const isWanted = this.#table.use(name);
@@ -306,8 +321,9 @@ export class EmbeddedOpa implements DecisionSource {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const replaced = outermost([...this.#roots, ...roots]);
-    const preparing = this.#go.use(async (go) => {
-      const { rulePaths } = await go.prepare(policy, { roots: replaced, documents: textOf(regions) });
+    const documents = textOf(regions);
+    const preparing = this.#judged(async (go) => {
+      const { rulePaths } = await go.prepare(policy, { roots: replaced, documents });
       return { go, rules: new Places(rulePaths) };
     });
     // The first policy waits for nothing.

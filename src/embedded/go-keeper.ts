@@ -95,15 +95,15 @@ export class GoKeeper {
 
   /**
    * Makes calls of a process that holds policy and documents. If the process ends meanwhile, and not because of these calls, they are
-   * made again in another one.
+   * made again in another one, `attempts` in all.
    */
-  async use<T>(calls: (go: TimedGo) => Promise<T>): Promise<T> {
+  async use<T>(calls: (go: TimedGo) => Promise<T>, attempts = MAX_ATTEMPTS): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await calls(await this.#ready());
       } catch (error) {
         const isElsewhere = error instanceof WorkerFailure && error.kind === 'ended' && !this.#stop.signal.aborted;
-        if (!isElsewhere || attempt === MAX_ATTEMPTS) throw error;
+        if (!isElsewhere || attempt === attempts) throw error;
       }
     }
   }

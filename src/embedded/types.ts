@@ -176,6 +176,9 @@ export class WorkerFailure extends Error {
   }
 }
 
+/** How the reason of a program begins that ended amid a call: the same call would end it again. */
+export const CRASHED = "OPA's Go code crashed: ";
+
 /** Why an evaluator ended. */
 export interface EvaluatorEnd {
   readonly kind: 'closed' | 'timeout' | 'memory' | 'crashed';

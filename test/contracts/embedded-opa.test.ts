@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { DocumentRefusal } from '../../src/embedded/documents.js';
 import type { EmbeddedOpa } from '../../src/embedded/embedded-opa.js';
 import type { EmbeddedPolicy } from '../../src/embedded/types.js';
 import { SyncError } from '../../src/lib/errors.js';
+import { MAX_JSON_DEPTH } from '../../src/lib/json-check.js';
 import { startEmbeddedOpa } from '../support/embedded-opa.js';
 import { until } from '../support/until.js';
 
@@ -92,6 +94,18 @@ describe('an embedded OPA', () => {
     const { status, body } = await opa.http({ method: 'GET', url: '/v1/data/users', headers: {}, body: undefined });
     assert.deepEqual([status, JSON.parse(Buffer.from(body).toString())], [200, { result: { eve: { admin: true } } }]);
     assert.deepEqual(failedEnds(opa), [1, 1]);
+  });
+
+  it('takes documents that are nested as deep as OPA reads, and comes back with them; deeper ones are refused', async () => {
+    const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+    const path = ['very', 'deep'];
+    const most = MAX_JSON_DEPTH - path.length;
+    await opa.write([{ path, text: nested(most) }]);
+    await assert.rejects(opa.write([{ path, text: nested(most + 1) }]), DocumentRefusal);
+    await until(() => !opa.state.go.loaded, { ...WITHIN, what: 'it is unloaded' });
+    assert.equal((await opa.decide({ path: 'app/version', input: undefined })).by, 'go');
+    assert.equal(await opa.read(path), `{"result":${nested(most)}}`);
+    await opa.write([{ path: ['very'], text: undefined }]);
   });
 
   /** Asks for what never ends, and beside it for what does not take long. */

@@ -1,6 +1,7 @@
 import { Documents } from '../../src/embedded/documents.js';
 import {
   type CompiledSet,
+  CRASHED,
   type DocumentOp,
   type EmbeddedPolicy,
   type Evaluator,
@@ -17,7 +18,7 @@ import type { DocPath } from '../../src/wire/doc-path.js';
 
 /**
  * A language for tests: each line of a module is `app/allow = users/alice`, a rule whose value is the document at that path. With
- * `go:` before it, it is not compiled.
+ * `go:` before it, it is not compiled. The module `crash` ends Go.
  */
 type Rules = ReadonlyMap<string, { readonly reads: string; readonly isGoOnly: boolean }>;
 
@@ -122,6 +123,8 @@ export class FakeGo implements GoEngine {
 
   async prepare(policy: EmbeddedPolicy, change: PreparedDocuments): Promise<PolicyFacts> {
     await this.#begin('prepare');
+    if (policy.modules.some(({ rego }) => rego === 'crash')) this.#life.end(`${CRASHED}too deep`);
+    this.#life.assert();
     const rules = rulesOf(policy);
     const after = documentsOf(this.#documents.text());
     place(after, change);

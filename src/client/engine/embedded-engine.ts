@@ -41,7 +41,7 @@ export class EmbeddedEngine implements PolicyEngine {
 
   check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void> {
     const attempt = (v0: V0Modules): Promise<void> => refusing(this.#opa.check(embeddedPolicy(policy, v0), regions));
-    return this.#versions.settle(policy, attempt, signal, false);
+    return refusing(this.#versions.settle(policy, attempt, signal, false));
   }
 
   activate(
@@ -52,7 +52,7 @@ export class EmbeddedEngine implements PolicyEngine {
   ): Promise<void> {
     const attempt = (v0: V0Modules): Promise<void> =>
       refusing(this.#opa.activate(embeddedPolicy(policy, v0), roots, regions, signal));
-    return this.#versions.settle(policy, attempt, signal);
+    return refusing(this.#versions.settle(policy, attempt, signal));
   }
 
   async tidy(): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 import { compileFunction } from 'node:vm';
 import { parseJson } from '../../lib/json.js';
 import type { GoProgram } from '../artifact.js';
-import { WorkerFailure } from '../types.js';
+import { CRASHED, WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
 
 /** Calls that the Go program offers (engine/engine.go). The last argument of each gets the result; callBuiltin returns it. */
@@ -73,7 +73,7 @@ export async function runProgram(
     try {
       return call();
     } catch (cause) {
-      const reason = `OPA's Go code crashed: ${cause instanceof Error ? cause.message : String(cause)}`;
+      const reason = `${CRASHED}${cause instanceof Error ? cause.message : String(cause)}`;
       end(reason);
       throw new WorkerFailure('ended', reason, { cause });
     }
@@ -112,7 +112,7 @@ export async function runProgram(
   const instance = await WebAssembly.instantiate(program.module, go.importObject);
   go.run(instance).then(
     () => end(`OPA's Go code ended: ${last()}`),
-    (cause) => end(`OPA's Go code crashed: ${String(cause)}`),
+    (cause) => end(`${CRASHED}${String(cause)}`),
   );
   const calls = await new Promise<GoCalls>((resolve, reject) => {
     void started.then(resolve);
