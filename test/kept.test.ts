@@ -115,7 +115,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/embedded/compiled/odd-numbers.ts': { '#places': 'held' },
   'src/embedded/deadlines.ts': { '#calls': 'underWay' },
   'src/embedded/documents.ts': { '#root': 'held' },
-  'src/embedded/embedded-opa.ts': { '#watchers': 'program', '#roots': 'held', '#written': 'underWay' },
+  'src/embedded/embedded-opa.ts': { '#watchers': 'program', '#roots': 'held', '#compilings': 'underWay' },
   'src/embedded/entrypoints.ts': { '#entries': grown, '#fixed': 'program' },
   'src/embedded/evaluator/evaluator-thread.ts': { '#batch': 'underWay' },
   'src/embedded/evaluator/fifo.ts': { '#items': 'underWay' },

@@ -359,11 +359,11 @@ export class EmbeddedOpa implements DecisionSource {
     this.#table.newPolicy(rules);
     for (const one of this.#compilings) if (one !== compiling) this.#compilings.delete(one);
     if (most !== undefined) {
-      this.#end(compiling);
       this.#note(most, most.set);
       if (next === undefined) this.#table.leaveToGo(compiledOf(most.set), NO_EVALUATOR);
     }
-    this.#unfinished = most === undefined ? compiling : undefined;
+    this.#unfinished = most === undefined && this.#table.hasWanted ? compiling : undefined;
+    if (this.#unfinished === undefined) this.#end(compiling);
     this.#serving.swap(next);
     this.#free.drop('another policy is active');
     if (this.#table.hasWanted) this.#loop.request();
@@ -451,9 +451,12 @@ export class EmbeddedOpa implements DecisionSource {
   /** Compiles the entrypoints in use, those that were asked for first among them. */
   async #compileWanted(): Promise<void> {
     const policy = this.#policy;
-    if (policy === undefined || !this.#table.hasWanted) return;
     const begun = this.#unfinished;
     this.#unfinished = undefined;
+    if (policy === undefined || !this.#table.hasWanted) {
+      this.#end(begun);
+      return;
+    }
     const paths = Promise.resolve(this.#table.toCompile());
     const compiling = begun ?? this.#begin(policy, this.#documents.text(), paths);
     try {

@@ -1,4 +1,5 @@
 import { Places } from '../lib/places.js';
+import { NO_RULE } from '../wire/client-health.js';
 import type { CompiledSet } from './types.js';
 
 /** What is known of a path that was asked for. `wanted`: it is compiled soon; `go`: Go answers it, until the policy changes. */
@@ -23,7 +24,7 @@ export interface GoEntrypoint {
 
 const WANTED: EntrypointState = { kind: 'wanted' };
 const COMPILED: EntrypointState = { kind: 'compiled' };
-const NO_RULE: EntrypointState = { kind: 'go', reason: 'the policy has no rule at this path' };
+const WITHOUT_RULE: EntrypointState = { kind: 'go', reason: NO_RULE };
 
 /**
  * The paths that were asked for, and how each is answered. The number of compiled ones is limited: the least recently used is left out,
@@ -164,7 +165,7 @@ export class EntrypointTable {
 }
 
 function initialState(path: string, rules: Places): EntrypointState {
-  return rules.overlap(path.split('/')) ? WANTED : NO_RULE;
+  return rules.overlap(path.split('/')) ? WANTED : WITHOUT_RULE;
 }
 
 /** The name of an entrypoint: `/app/rbac/allow/` is `app/rbac/allow`. */

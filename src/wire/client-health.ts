@@ -5,6 +5,9 @@ import { FAILURE_KINDS } from './session.js';
 
 /** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
 
+/** Why OPA's Go code answers a path at which there is nothing to compile. */
+export const NO_RULE = 'the policy has no rule at this path';
+
 const embeddedFacts = z.object({
   decisions: z
     .object({ compiled: z.number(), go: z.number(), failed: z.number() })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { NO_RULE } from '../../wire/client-health.js';
 import { ownConditions, ownHealth, ownLines } from './own-lines.js';
 
 const NOW = Date.UTC(2026, 10, 22, 18, 3, 23);
@@ -54,6 +55,25 @@ describe('a client by its own word', () => {
     assert.equal(line({ rego: { mode: 'v0', v0: 2, v1: 0 } }), shown(', Rego v0'));
     assert.equal(line({ rego: { mode: 'auto', v0: 1, v1: 4 } }), shown(', Rego v1 and 1 module v0'));
     assert.equal(line({ access: 'open' }), shown(', open: everybody may write'));
+  });
+
+  it('names decisions of an embedded engine that are not compiled, with the reason', () => {
+    const engine = {
+      kind: 'embedded',
+      online: true,
+      error: null,
+      policy_mode: 'bundle',
+      version: '1.22.0',
+      since: ago(60),
+    };
+    const shown = (with_go: object[]): string[] => lines({ engine: { ...engine, embedded: { with_go } } }).slice(4, -1);
+    const left = { path: 'app/allow', reason: 'app.rego:3: http.send needs the network' };
+    const none = { path: 'users', reason: NO_RULE };
+    assert.deepEqual(shown([none]), []);
+    assert.deepEqual(shown([none, left]), [
+      '          app/allow is not compiled: app.rego:3: http.send needs the network',
+    ]);
+    assert.equal(shown(Array.from({ length: 7 }, () => left)).at(-1), '          and 2 more decisions');
   });
 
   it('whose directories are not all there', () => {

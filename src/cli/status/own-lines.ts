@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
-import { clientHealth, clientPosition } from '../../wire/client-health.js';
+import { clientHealth, clientPosition, NO_RULE } from '../../wire/client-health.js';
 import { clientFailure } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
@@ -26,7 +26,14 @@ export const ownHealth = z.object({
   engine: engine
     .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
     .partial({ rego: true })
-    .extend({ access: z.string().optional(), kind: z.string().optional(), since: time }),
+    .extend({
+      access: z.string().optional(),
+      kind: z.string().optional(),
+      since: time,
+      embedded: z
+        .object({ with_go: z.array(z.object({ path: z.string(), reason: z.string() })).default([]) })
+        .optional(),
+    }),
   server: server
     .partial({ code: true })
     .extend({ since: time.nullable(), cut_off_since: time.nullable().default(null) }),
@@ -42,6 +49,8 @@ export type Position = OwnPosition | string;
 
 /** Maximum failing paths to show; `--json` has more. */
 const SHOWN_FAILING = 20;
+/** Decisions that are not compiled, to show. */
+const SHOWN_WITH_GO = 5;
 /** What a caller reads who is not told why something fails. */
 const UNTOLD = 'the client tells them to holders of a token without limits: --token, or SYNC_CLIENT_TOKEN';
 /** Column of the values. */
@@ -69,6 +78,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ...(missing === undefined ? [] : [['', missing] as [string, string]]),
     ['Position', positionText(position)],
     ['Engine', engineText],
+    ...withGoRows(engine.embedded?.with_go ?? []),
     ['Server', server.connected ? connectedText(server.cut_off_since, nowMs) : away],
     ...(server.connected ? [] : remedyOf(server.code).map((text): [string, string] => ['', text])),
     ...(backup?.error == null
@@ -84,6 +94,15 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ...(server.error === undefined && !isWell(health) ? [['Reasons', UNTOLD] as [string, string]] : []),
   ];
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
+}
+
+/** Decisions that OPA's Go code answers, though the policy has rules for them. */
+function withGoRows(all: readonly { readonly path: string; readonly reason: string }[]): [string, string][] {
+  const found = all.filter(({ reason }) => reason !== NO_RULE);
+  const shown = found.slice(0, SHOWN_WITH_GO).map(({ path, reason }) => `${path} is not compiled: ${reason}`);
+  const more = found.length - shown.length;
+  if (more > 0) shown.push(`and ${counted(more, 'more decision')}`);
+  return shown.map((text) => ['', printable(text)]);
 }
 
 /** What the first policy waits for. */
