@@ -40,8 +40,12 @@ func (b *builtinCalls) call(ctx context.Context, name, args string, isFresh bool
 	if isFresh || b.context == nil {
 		b.context = b.newContext(ctx)
 	}
+	var with topdown.BuiltinContext
+	if declared := ast.BuiltinMap[name]; declared == nil || !declared.CanSkipBctx {
+		with = *b.context
+	} // else nothing, as in OPA's evaluation: with the context of others, strings.any_prefix_match of OPA 1.22 uses a cache that is wrong
 	var result *ast.Term
-	err = function(*b.context, operands, func(term *ast.Term) error {
+	err = function(with, operands, func(term *ast.Term) error {
 		result = term
 		return nil
 	})

@@ -1,6 +1,7 @@
 // Updates OPA: the pinned program of the inline engine, and the embedded engine.
 //
 //   npm run engine:update -- 1.22.0
+//   npm run engine:update -- latest             the newest release; nothing where that is the pinned one
 //   npm run engine:update -- 1.22.0 --quick     with a larger artifact, to try it
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -16,9 +17,9 @@ const OPA = 'github.com/open-policy-agent/opa';
 
 function options(args) {
   const flags = args.filter((arg) => arg.startsWith('-'));
-  const [version, ...more] = args.filter((arg) => !arg.startsWith('-'));
-  if (flags.some((flag) => flag !== '--quick') || more.length > 0 || !/^\d+\.\d+\.\d+$/.test(version ?? '')) {
-    throw new Fatal('Give one version of OPA: npm run engine:update -- 1.22.0 [--quick]');
+  const [version = '', ...more] = args.filter((arg) => !arg.startsWith('-'));
+  if (flags.some((flag) => flag !== '--quick') || more.length > 0 || !/^(\d+\.\d+\.\d+|latest)$/.test(version)) {
+    throw new Fatal('Give one version of OPA, or "latest": npm run engine:update -- 1.22.0 [--quick]');
   }
   return { version, flags };
 }
@@ -33,9 +34,20 @@ async function updatePins(version) {
   return assets.filter((asset) => sums[asset] === undefined);
 }
 
+/** The newest release that Go's modules have. */
+async function newest() {
+  const version = await go(ENGINE, ['list', '-m', '-f', '{{.Version}}', `${OPA}@latest`]);
+  return version.trim().replace(/^v/, '');
+}
+
 await main(async () => {
-  const { version, flags } = options(process.argv.slice(2));
+  const { version: asked, flags } = options(process.argv.slice(2));
   await checkGo(ENGINE);
+  const version = asked === 'latest' ? await newest() : asked;
+  if (asked === 'latest' && readFileSync(PINS, 'utf8').includes(`'${version}'`)) {
+    console.log(`OPA ${version} is the newest release, and the pinned one.`);
+    return 0;
+  }
   console.log(`engine/go.mod: OPA ${version}`);
   await go(ENGINE, ['get', `${OPA}@v${version}`]);
   await go(ENGINE, ['mod', 'tidy']);

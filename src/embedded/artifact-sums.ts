@@ -2,15 +2,15 @@
 
 /** The artifact of the embedded engine that belongs to this code. */
 export const ARTIFACT = {
-  opaVersion: '1.21.4',
+  opaVersion: '1.22.3',
   goVersion: '1.26.8',
   /** Of the source that it is built of, with the settings of Go. */
-  sourceSha256: '4cde6024b08fcf86bf4a5533895beca93b11c60f4fd2494f709dc51b02c50fd7',
+  sourceSha256: 'd678b660bd432da8bb9f6e27f4705b8fdacd484111d8bd3e114aadf509099c12',
   sha256: {
-    'opa.wasm.br': 'bd0cd119a5ad15c56194d679106e2c09ccf935a1ab35c9bad4e4367d2c25997e',
+    'opa.wasm.br': '5992ee5147cd52f1b8cadd32b0e56564a560e083c3d289044e180315b445d658',
     'wasm_exec.js': '0c949f4996f9a89698e4b5c586de32249c3b69b7baadb64d220073cc04acba14',
   },
   /** Of the program inside `opa.wasm.br`. */
-  wasmSha256: '5aa2dd30ff3d1a5b0066fddf36d788e57b99f1aa73796ba2d079b66067febba7',
-  wasmBytes: 55736481,
+  wasmSha256: '450d122a58c78101f756640350600dd9d3983ee7131adbb7ae129e3f6f35f33d',
+  wasmBytes: 56558229,
 } as const;

@@ -11,6 +11,7 @@ import { type Answered, answerCases, type LoadedCase } from './hybrid.js';
 import { fault } from './judge.js';
 import { CASE_NUMBER, withOwnRoots } from './own-roots.js';
 import { REFUSED } from './refused-cases.js';
+import { REGRESSIONS } from './regressions.js';
 
 /** Set to write {@link withGo} anew instead of comparing. */
 const REWRITE = process.env.SYNC_TEST_WRITE_CONFORMANCE === '1';
@@ -26,7 +27,7 @@ function withGo(): Record<string, string[]> {
 }
 
 describe("OPA's own cases", () => {
-  const { cases } = readCases();
+  const cases = [...readCases().cases, ...REGRESSIONS];
   let answered = 0;
   const faults: string[] = [];
   const differences: string[] = [];

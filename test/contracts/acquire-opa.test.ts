@@ -280,10 +280,12 @@ test("a failing go build is reported with Go's own words", posix, async () => {
   await assertNoLeftovers(at.folder);
 });
 
+/** As `.ci/run` says. */
+const makesAll = process.env.SYNC_TEST_PROGRAMS === 'all';
 const hasGo = spawnSync('go', ['version']).status === 0;
 
 test('SLOW (builds OPA): where the download cannot be reached, the real go makes the pinned version', {
-  skip: hasGo ? false : 'there is no "go" on PATH',
+  skip: !hasGo ? 'there is no "go" on PATH' : makesAll ? false : 'npm test itself does it where there is no OPA',
   timeout: 20 * 60_000,
 }, async () => {
   await using dir = await tempDir();

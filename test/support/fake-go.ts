@@ -82,7 +82,7 @@ class Life {
 
 /** A Go part that holds policy and documents like the real one, in this thread. */
 export class FakeGo implements GoEngine {
-  readonly version = '1.21.4';
+  readonly version = '1.22.3';
   readonly #life = new Life();
   readonly #documents = new Documents();
   #rules: Rules = new Map();

@@ -72,7 +72,7 @@ function startProblem(file: string, error: Error & { code?: unknown; killed?: bo
 }
 
 /** The OPA release that this version of PolicySync is tested with, and acquires if none is installed. */
-export const OPA_VERSION = '1.21.4';
+export const OPA_VERSION = '1.22.3';
 
 /** The oldest accepted OPA: 1.0.0 made Rego v1 the default and introduced `--v0-compatible`. */
 export const OPA_MIN_VERSION = '1.0.0';
