@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { until } from '../../test/support/until.js';
 import { SyncError } from '../lib/errors.js';
 import { silentLogger } from '../lib/log.js';
 import { OpenConnections } from '../lib/open-connections.js';
@@ -60,12 +61,16 @@ test('a proxy that is no address is named', () => {
 
 const deps = { log: silentLogger() };
 
-async function openApp(bounds: { connections: number; bytes: number }) {
+async function openApp(bounds: { connections: number; bytes: number }, unauthenticatedBodyTimeoutMs = 50) {
   const connections = new OpenConnections(100);
   const limits = new AddressLimits(bounds, { addresses: new ClientAddresses(), connections, ...deps });
-  const app = createHttpApp({ bodyLimitBytes: 1000, limits, unauthenticatedBodyTimeoutMs: 50 }, deps);
+  const app = createHttpApp({ bodyLimitBytes: 1000, limits, unauthenticatedBodyTimeoutMs }, deps);
   const route = { method: 'POST', tag: 'T', summary: 'Take', rawBody: true } as const;
   addRoute(app, { ...route, path: '/open', access: 'everyone', strangers: 'all' }, ({ raw }) => ({
+    bytes: raw.length,
+  }));
+  const large = { bodyLimitBytes: 100, largeBodyBytes: 4000 };
+  addRoute(app, { ...route, ...large, path: '/large', access: 'everyone', strangers: 'all' }, ({ raw }) => ({
     bytes: raw.length,
   }));
   addRoute(app, { ...route, path: '/known', access: 'token', limited: 'all' }, ({ raw }) => ({ bytes: raw.length }));
@@ -96,6 +101,40 @@ test('room for bodies is given back when they were answered, and when their call
   for (let count = 0; count < 5; count++) assert.equal((await send('x'.repeat(100))).status, 200);
   assert.equal((await send('x'.repeat(101))).status, 429);
   assert.equal((await send('x'.repeat(100))).status, 200);
+});
+
+test('of large bodies, where a route takes them, one address has one at a time, and small ones go on beside it', async () => {
+  await using app = await openApp({ connections: 10, bytes: 1000 }, 60_000);
+  const send = (bytes: number) =>
+    fetch(`http://127.0.0.1:${app.port}/large`, { method: 'POST', body: 'x'.repeat(bytes) });
+  /** Without a length. */
+  const stream = async (bytes: number) => {
+    const body = new ReadableStream({
+      start: (to) => {
+        to.enqueue(Buffer.from('x'.repeat(bytes)));
+        to.close();
+      },
+    });
+    const { status } = await fetch(`http://127.0.0.1:${app.port}/large`, { method: 'POST', body, duplex: 'half' });
+    return status;
+  };
+  assert.equal((await send(4000)).status, 200);
+  assert.equal((await send(4001)).status, 413);
+  const slow = connect(app.port, '127.0.0.1').on('error', () => undefined);
+  const taken = once(slow, 'data') as Promise<[Buffer]>;
+  slow.write(`${head('/large', 3000)}x`);
+  // Its place is taken once its head was read.
+  await until(async () => (await send(101)).status === 429, { withinMs: 20_000, what: 'the place is taken' });
+  const refused = await send(3000);
+  assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '5']);
+  assert.equal(await stream(3000), 429);
+  assert.equal((await send(100)).status, 200);
+  assert.equal(await stream(100), 200);
+  slow.write('x'.repeat(2999));
+  assert.match((await taken)[0].toString(), /^HTTP\/1\.1 200 /);
+  assert.equal((await send(3000)).status, 200);
+  assert.equal(await stream(3000), 200);
+  slow.destroy();
 });
 
 test('connections count until somebody on them was let in, and no longer than they last', async () => {

@@ -27,7 +27,7 @@ test('a start says in one line each what runs, what it follows and how, who may 
     .map((line) => JSON.parse(line) as { level: string; msg: string; url?: string });
   const expected: [string, RegExp][] = [
     ['info', /^version: \d+\.\d+\.\d+, Node \d+/],
-    ['info', /^policy: .*\/repo, branch master, checked with any webhook, not polled$/],
+    ['info', /^policy: .*\/repo, its default branch, checked with any webhook, not polled$/],
     ['info', /^authentication: off, and only this machine reaches the API$/],
     ['warn', /^SYNC_AUTH_MASTER_TOKEN is set, and there are no keys/],
     ['warn', /^SYNC_POLICY_REPO_POLLING_INTERVAL is 0 and SYNC_POLICY_REPO_WEBHOOK_SECRET is not set/],

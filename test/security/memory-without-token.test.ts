@@ -48,22 +48,41 @@ describe('the header is looked at before the body', () => {
     assert.equal(await statusBeforeBody(mute.port, '/token', []), 403);
   });
 
-  it('/webhook compares a token at once, and reads at most 5 MiB of what is signed', async () => {
+  it('/webhook compares a token at once, and reads at most 5 MiB of anybody, 25 MiB where there is a secret', async () => {
     await using gitlab = await startServer({
       SYNC_POLICY_REPO_WEBHOOK_SECRET: SECRET,
       SYNC_POLICY_REPO_WEBHOOK_PARAMS: 'gitlab',
     });
     assert.equal(await statusBeforeBody(gitlab.port, '/webhook', []), 401);
     assert.equal(await statusBeforeBody(gitlab.port, '/webhook', [['X-Gitlab-Token', 'wrong']]), 401);
-    assert.equal(await statusBeforeBody(gitlab.port, '/webhook', [['X-Gitlab-Token', SECRET]], 5 * MIB + 1), 413);
+    assert.equal(await statusBeforeBody(gitlab.port, '/webhook', [['X-Gitlab-Token', SECRET]], 25 * MIB + 1), 413);
+    assert.equal(await statusBeforeBody(gitlab.port, '/webhook', [['X-Gitlab-Token', 'wrong']], 20 * MIB), 401);
 
     await using github = await startServer({ SYNC_POLICY_REPO_WEBHOOK_SECRET: SECRET });
     assert.equal(await statusBeforeBody(github.port, '/webhook', []), 401);
     assert.equal(await statusBeforeBody(github.port, '/webhook', [['X-Hub-Signature-256', 'sha256=1234']]), 401);
     const signed = [['X-Hub-Signature-256', signature('{}')]] as const;
-    assert.equal(await statusBeforeBody(github.port, '/webhook', signed, 5 * MIB + 1), 413);
+    assert.equal(await statusBeforeBody(github.port, '/webhook', signed, 25 * MIB + 1), 413);
+    const malformed = [['X-Hub-Signature-256', 'sha256=1234']] as const;
+    assert.equal(await statusBeforeBody(github.port, '/webhook', malformed, 20 * MIB), 401);
     const good = await postJson(`${github.url}/webhook`, PAYLOAD, { 'x-hub-signature-256': signature(PAYLOAD) });
     assert.equal(good.status, 200, good.text);
+
+    await using open = await startServer();
+    assert.equal(await statusBeforeBody(open.port, '/webhook', signed, 5 * MIB + 1), 413);
+  });
+
+  it('of the large payloads of one address one is held at a time, while others go on', async () => {
+    await using github = await startServer({ SYNC_POLICY_REPO_WEBHOOK_SECRET: SECRET });
+    const signed = [['X-Hub-Signature-256', signature('{}')]] as const;
+    const headers = [...signed, ['Content-Length', String(20 * MIB)]] as const;
+    const two = [1, 2].map(() => connect(github.port, '127.0.0.1').on('error', () => undefined));
+    const first = Promise.race(two.map(async (socket) => String(await once(socket, 'data'))));
+    for (const socket of two) socket.write(requestBytes({ method: 'POST', target: '/webhook', headers }));
+    assert.match(await first, /^HTTP\/1\.1 429 /, 'the other one is waited for');
+    const good = await postJson(`${github.url}/webhook`, PAYLOAD, { 'x-hub-signature-256': signature(PAYLOAD) });
+    assert.equal(good.status, 200, good.text);
+    for (const socket of two) socket.destroy();
   });
 
   it('every route that asks for a token refuses before it reads', async () => {

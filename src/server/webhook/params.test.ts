@@ -18,7 +18,7 @@ const MODEL = {
   push_event_value: 'push',
 };
 
-test('the presets are those of the specification, and one for Bitbucket Data Center', () => {
+test('the presets are those of the specification', () => {
   const rows = Object.entries(WEBHOOK_PRESETS).map(([name, preset]) => [
     name,
     preset.secret_header_name.toLowerCase(),
