@@ -1,7 +1,9 @@
 import type * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
 import { MANY_JSON_VALUES, parseJson } from '../lib/json.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
+import { shortAnswer } from '../lib/problem-text.js';
 import { serverAddress } from '../lib/server-address.js';
 import { type ClientsAnswer, type ClientView, clientsAnswer } from '../wire/clients.js';
 import { askServer } from './server-fetch.js';
@@ -39,6 +41,12 @@ export function parsedAnswer<S extends z.ZodType>(schema: S, text: string, url: 
   try {
     return schema.parse(parseJson(text, { values: MANY_JSON_VALUES }));
   } catch (cause) {
-    throw new SyncError('server_refused', `${redactUrl(url)} does not answer as it should`, { cause });
+    const message = `${redactUrl(url)} answers, but not as a sync server does: ${shortAnswer(text)}`;
+    throw new SyncError('server_refused', message, { cause: isJson(text) ? cause : undefined });
   }
+}
+
+/** Of another text its start says more than what a parser says of it. */
+function isJson(text: string): boolean {
+  return jsonOrUndefined(text) !== undefined;
 }

@@ -2,7 +2,7 @@ import { generateKeyPair, randomBytes } from 'node:crypto';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { type Command, Option } from 'commander';
-import { errorText } from '../lib/errors.js';
+import { whyUnwritable } from '../lib/file-problem.js';
 import { expandHome } from '../lib/home-path.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { UsageError } from './run-program.js';
@@ -105,11 +105,19 @@ export async function writeKeyPair(
 /** Removes the files with `force`; otherwise throws if one is there. */
 async function refuseExisting(files: readonly string[], force: boolean): Promise<void> {
   for (const file of files) {
+    if (await isFolder(file)) throw new UsageError(`${file} is a folder: --out takes the path of a file`);
     if (force)
       await attempt(file, () => rm(file, { force: true })); // the mode counts only for a new file
     else if (await isThere(file))
       throw new UsageError(`${file} is there already; --force replaces it, --out names another`);
   }
+}
+
+async function isFolder(file: string): Promise<boolean> {
+  return stat(file).then(
+    (found) => found.isDirectory(),
+    () => false, // whoever writes it says what is wrong
+  );
 }
 
 async function isThere(file: string): Promise<boolean> {
@@ -128,6 +136,6 @@ async function attempt(file: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    throw new UsageError(`${file} cannot be written: ${errorText(error)}`);
+    throw new UsageError(`${file} cannot be written: ${whyUnwritable(error)}`);
   }
 }

@@ -155,5 +155,8 @@ async function ask(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.in
   const parsed = tokenAnswer.safeParse(jsonOrUndefined(text));
   if (parsed.success) return parsed.data;
   // The response is not shown: it may contain a token.
-  throw new SyncError('server_refused', `no token: ${redactUrl(request.url)} did not answer as a sync server does`);
+  throw new SyncError(
+    'server_unreachable',
+    `no token: ${redactUrl(request.url)} answers, but not as a sync server does`,
+  );
 }

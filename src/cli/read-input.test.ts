@@ -29,8 +29,8 @@ it('reads a file or standard input, and names option and file where it cannot', 
     });
   };
   await refused(file, /larger than 7 bytes$/, 7);
-  await refused(join(dir, 'none.json'), /cannot be read: ENOENT/);
-  await refused(dir, /cannot be read: EISDIR/);
+  await refused(join(dir, 'none.json'), /cannot be read: it does not exist$/);
+  await refused(dir, /cannot be read: it is a folder$/);
   await writeFile(file, Uint8Array.of(0xff, 0xfe));
   await refused(file, /is not UTF-8/);
 });

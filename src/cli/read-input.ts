@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import { errorText } from '../lib/errors.js';
+import { whyUnreadable } from '../lib/file-problem.js';
 import { expandHome } from '../lib/home-path.js';
 import type { CommandIo } from './command-io.js';
 import { UsageError } from './run-program.js';
@@ -22,7 +22,7 @@ export async function readInput(
   try {
     bytes = file === '-' ? await bounded(stdin, maxBytes) : await readFile(expandHome(file), maxBytes);
   } catch (error) {
-    throw new UsageError(`${option}: ${name} cannot be read: ${errorText(error)}`);
+    throw new UsageError(`${option}: ${name} cannot be read: ${whyUnreadable(error)}`);
   }
   if (bytes === undefined) throw new UsageError(`${option}: ${name} is larger than ${maxBytes} bytes`);
   try {

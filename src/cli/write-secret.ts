@@ -1,5 +1,6 @@
-import { lstat } from 'node:fs/promises';
-import { errorText } from '../lib/errors.js';
+import { lstat, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { whyUnwritable } from '../lib/file-problem.js';
 import { expandHome } from '../lib/home-path.js';
 import { replaceFile } from '../lib/private-files.js';
 import { UsageError } from './run-program.js';
@@ -10,9 +11,9 @@ import { UsageError } from './run-program.js';
  */
 export async function checkSecretFile(option: string, file: string): Promise<void> {
   const path = expandHome(file);
-  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw new UsageError(`${option}: ${file} cannot be written: ${errorText(error)}`);
+  const found = await lstat(path).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' && (await stat(dirname(path)).catch(() => undefined))?.isDirectory()) return undefined;
+    throw new UsageError(`${option}: ${file} cannot be written: ${whyUnwritable(error)}`);
   });
   if (found === undefined || found.isFile()) return;
   const what = found.isSymbolicLink() ? 'a link' : found.isDirectory() ? 'a folder' : 'no regular file';
@@ -25,6 +26,6 @@ export async function writeSecretFile(option: string, file: string, text: string
   try {
     await replaceFile(expandHome(file), `${text}\n`);
   } catch (error) {
-    throw new UsageError(`${option}: ${file} cannot be written: ${errorText(error)}`);
+    throw new UsageError(`${option}: ${file} cannot be written: ${whyUnwritable(error)}`);
   }
 }

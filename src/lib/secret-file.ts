@@ -1,4 +1,5 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { whyUnreadable } from './file-problem.js';
 
 /** No secret is longer; keeps a wrong path from being read into memory. */
 const MAX_SECRET_BYTES = 64 * 1024;
@@ -42,7 +43,7 @@ export function readBoundedText(path: string, maxBytes: number): BoundedText {
     }
   } catch (error) {
     // Without the cause, which says the same in the words of the operating system.
-    throw new Error(`the file ${path} cannot be read: ${reasonOf(error)}`);
+    throw new Error(`the file ${path} cannot be read: ${whyUnreadable(error)}`);
   }
   if (length > maxBytes) throw new Error(`the file ${path} is larger than ${maxBytes} bytes`);
   const hasModes = process.platform !== 'win32';
@@ -58,15 +59,4 @@ function utf8(path: string, bytes: Buffer): string {
   } catch {
     throw new Error(`the file ${path} is not UTF-8 text`);
   }
-}
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'it does not exist',
-  EACCES: 'this user may not read it',
-  EISDIR: 'it is a folder',
-};
-
-function reasonOf(error: unknown): string {
-  const { code = '' } = error as NodeJS.ErrnoException;
-  return REASONS[code] ?? code;
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { stat } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Libsql from 'libsql';
+import { errorCode, errorText, isConfigurationError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { LOG_FILE, openSqliteStore } from '../../src/server/log/sqlite-store.js';
@@ -23,6 +24,22 @@ test('a dedup text counts for a day', async () => {
   nowMs += 2 * HOUR_MS;
   assert.deepEqual(await append(), { seq: 2, duplicate: false, timeMs: nowMs });
   await store.close();
+});
+
+test('a folder that cannot be made, or a log that cannot be, says why, and that only a person can help', async () => {
+  await using folder = await tempDir();
+  const file = join(folder.path, 'a-file');
+  await writeFile(file, '');
+  for (const [stateDir, why] of [
+    [file, /the state folder .*a-file cannot be used: something else is there$/],
+    [join(file, 'state'), /the state folder .*a-file\/state cannot be used: a part of its path is no folder$/],
+  ] as const) {
+    await assert.rejects(openSqliteStore({ stateDir }), (error) => {
+      assert.deepEqual([errorCode(error), isConfigurationError(error)], ['state_dir_unusable', true]);
+      assert.match(errorText(error), why);
+      return true;
+    });
+  }
 });
 
 test('the store is durable, and says so after it has looked', async () => {

@@ -289,7 +289,7 @@ describe('policysync check', () => {
     await using web = await listening(createServer((_, response) => response.end('<html>')));
     const { code, stderr } = await runCheck([dir.path, '--against', web.url]);
     assert.equal(code, 1);
-    assert.match(stderr, /does not answer as it should: .*\[server_refused\]\n$/s);
+    assert.match(stderr, /answers, but not as a sync server does: .*\[server_refused\]\n$/s);
   });
 
   it('a mistake in the call has exit code 2', async () => {

@@ -81,7 +81,10 @@ describe('a token', () => {
 
   it('that is not accepted, or missing: the reason of the server, and the setting', async () => {
     const env = { SYNC_SERVER_URL: server.url };
-    assert.match(ERROR_CODES.token_refused.remedy, /`policysync token --type <type>`.*--token-file.*SYNC_CLIENT_TOKEN/);
+    assert.match(
+      ERROR_CODES.token_refused.remedy,
+      /`policysync token --type <type> --out <file>`.*--token-file.*SYNC_CLIENT_TOKEN/,
+    );
     const wrong = await publish({ ...env, SYNC_CLIENT_TOKEN: 'not.a.token' });
     assertFailure(
       wrong,
@@ -91,7 +94,11 @@ describe('a token', () => {
     const none = await runHere('server', ['status'], env);
     assertFailure(none, 'token_refused', /answered 401: access token was not provided \(no token was sent\)$/);
     const kind = await publish({ ...env, SYNC_CLIENT_TOKEN: await tokenOf(server.url, { type: 'listener' }) });
-    assertFailure(kind, 'token_refused', /Incorrect 'peer_type' claim: listener, expected: datasource/);
+    assertFailure(
+      kind,
+      'token_refused',
+      /the token of SYNC_CLIENT_TOKEN is of type listener, and this needs one of type datasource$/,
+    );
   });
 
   it('that lacks a topic: the topic', async () => {
@@ -181,7 +188,12 @@ it('a state folder that cannot be made: the folder, and the exit code of what a 
   const file = join(folder.path, 'file');
   await writeFile(file, '');
   const ended = await runCommand('server', ['run', '--server-bind-port', '0'], { SYNC_STATE_DIR: join(file, 'state') });
-  assertFailure(ended, 'state_dir_unusable', /the state folder \S+file\/state cannot be used: ENOTDIR/, 2);
+  assertFailure(
+    ended,
+    'state_dir_unusable',
+    /the state folder \S+file\/state cannot be used: a part of its path is no folder/,
+    2,
+  );
 });
 
 it('a misspelt variable: the setting that is meant, before anything starts', async () => {
@@ -208,12 +220,16 @@ it('a refused connection: who does not answer, and which setting says where it i
   assertFailure(status, 'client_unreachable', refused);
   await using server = await startServer();
   const wrongPlace = await runHere('client', ['status', '--client-url', `${server.url}/no`]);
-  assertFailure(wrongPlace, 'client_unreachable', /answered 404: this is not the address of a sync client$/);
+  assertFailure(
+    wrongPlace,
+    'client_unreachable',
+    /answered 404: the sync client has nothing there: .* a path too much$/,
+  );
   const wrongPath = await publish({ SYNC_SERVER_URL: `${server.url}/no` });
   assertFailure(
     wrongPath,
     'server_unreachable',
-    /\/no\/data\/config answered 404: this is not the address of a sync server/,
+    /\/no\/data\/config answered 404: the sync server has nothing there: .* a path too much/,
   );
   await using client = await startClient({ serverUrl: nobody.url, engineUrl: NO_ENGINE });
   // A restart of the server would be over soon: it is not loud yet.

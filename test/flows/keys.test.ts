@@ -69,9 +69,12 @@ public key   ${file}.pub  for server and clients: SYNC_AUTH_PUBLIC_KEY
 
     const { code, stderr } = await keys('--out', join(dir.path, 'no', 'key'));
     assert.equal(code, 2);
-    assert.match(stderr, /no\/key cannot be written: ENOENT/);
+    assert.match(stderr, /no\/key cannot be written: its folder does not exist/);
     await mkdir(join(dir.path, 'folder'));
-    assert.match((await keys('--out', join(dir.path, 'folder'), '--force')).stderr, /folder cannot be written/);
+    assert.match(
+      (await keys('--out', join(dir.path, 'folder'), '--force')).stderr,
+      /folder is a folder: --out takes the path of a file/,
+    );
   });
 
   it('makes a secret instead: printed, or in a private file', async () => {

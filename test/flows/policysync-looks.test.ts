@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { bearer, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { type CommandResult, runCommand, startCommand } from '../support/command.js';
 import { startFakeOpal } from '../support/fake-opal.js';
 import { field, postJson } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { programFile } from '../support/program-file.js';
 import { runHere } from '../support/run-here.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
@@ -169,6 +171,15 @@ describe('commands that look at a running server', () => {
       const wrong = await runHere('policysync', ['clients', '--server-url', `${server.url}/api`]);
       assert.match(wrong.stderr, /answered 404: the sync server has nothing there: .*a path too much/);
     });
+  });
+
+  it('what answers in place of a sync server is shown', async () => {
+    await using page = await listening(
+      createServer((_, response) => response.end('<html><head><title>Sign in</title></head></html>')),
+    );
+    const { code, stderr } = await runHere('policysync', ['clients', '--server-url', page.url]);
+    assert.equal(code, 1);
+    assert.match(stderr, /answers, but not as a sync server does: Sign in\n/);
   });
 
   describe('a token that does not do', () => {

@@ -158,7 +158,7 @@ test('a wrong call ends with 2 before anything is sent', async () => {
   for (const [args, message] of [
     [ENTRY, /give the data to publish/],
     [['--src-url', 'http://x', '--data', '1', ...ENTRY], /give --src-url or --data, not both/],
-    [['--data', '@/no/such/file', ...ENTRY], /--data: \/no\/such\/file cannot be read: ENOENT/],
+    [['--data', '@/no/such/file', ...ENTRY], /--data: \/no\/such\/file cannot be read: it does not exist/],
     [['--data', '@/dev/null', ...ENTRY], /--data: \/dev\/null is not JSON/],
     [['--src-url', 'http://x', '-t', 'a'], /--dst-path/],
     [['--data', '{', ...ENTRY], /--data is not JSON/],

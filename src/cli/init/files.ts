@@ -1,6 +1,6 @@
 import { chmod, lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errorText } from '../../lib/errors.js';
+import { whyUnwritable } from '../../lib/file-problem.js';
 import { UsageError } from '../run-program.js';
 
 /** A file that `init` writes. */
@@ -46,7 +46,7 @@ export async function writeFiles(
       await writeFile(file, text, { flag: 'wx', mode });
     } catch (error) {
       const where = replaced === undefined ? '' : `; what was there is in ${join(folder, replaced)}`;
-      throw new UsageError(`${file} cannot be written: ${errorText(error)}${where}`);
+      throw new UsageError(`${file} cannot be written: ${whyUnwritable(error)}${where}`);
     }
   }
   return replaced;
@@ -64,7 +64,7 @@ async function moveAway(folder: string, paths: readonly string[]): Promise<strin
       await rename(join(folder, path), kept);
     }
   } catch (error) {
-    throw new UsageError(`what is in ${folder} cannot be kept in ${join(folder, name)}: ${errorText(error)}`);
+    throw new UsageError(`what is in ${folder} cannot be kept in ${join(folder, name)}: ${whyUnwritable(error)}`);
   }
   return name;
 }

@@ -1,6 +1,7 @@
 import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { whyUnwritable } from '../../lib/file-problem.js';
 import { makePrivate } from '../../lib/private-files.js';
 import type {
   Appended,
@@ -76,8 +77,8 @@ const PASSING: ReadonlySet<unknown> = new Set([
 /** What a state folder that cannot be made or written is: `log_unwritable` while the disk has no room, else a fault of its settings. */
 export function folderError(stateDir: string, cause: unknown): SyncError {
   const isPassing = PASSING.has((cause as NodeJS.ErrnoException).code);
-  const text = `the state folder ${stateDir} cannot be ${isPassing ? 'written' : 'used'}`;
-  return new SyncError(isPassing ? 'log_unwritable' : 'state_dir_unusable', text, { cause });
+  const text = `the state folder ${stateDir} cannot be ${isPassing ? 'written' : 'used'}: ${whyUnwritable(cause)}`;
+  return new SyncError(isPassing ? 'log_unwritable' : 'state_dir_unusable', text);
 }
 
 class SqliteStore implements LogStore {
