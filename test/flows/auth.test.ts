@@ -97,7 +97,10 @@ describe('server, publisher, client and engine', () => {
 
     const refused = await publish(server.url, clientToken, '/users', '["bob"]');
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /answered 401: Incorrect 'peer_type' claim: client, expected: datasource/);
+    assert.match(
+      refused.stderr,
+      /nothing was sent: the token of SYNC_CLIENT_TOKEN is of type client, and this needs one of type datasource/,
+    );
 
     await repo.commit({ 'app.rego': MODULE.replace('in data.users', '== "eve"') });
     assert.equal((await postJson(`${server.url}/policy/refresh`, {}, bearer(sourceToken))).status, 200);
