@@ -105,6 +105,7 @@ test('answers the first question of a path with Go, and later ones compiled', as
   await using world = new World();
   await world.opa.activate(policy('one', 'app/allow = users/alice'), APP, []);
   await world.put('users/alice', '1.0');
+  assert.equal(world.compilers.length, 0, 'nothing is started before the first answer');
   assert.deepEqual(await world.opa.decide({ path: 'app/allow', input: undefined }), {
     text: '1.0',
     by: 'go',
@@ -220,6 +221,16 @@ test('a question is asked again if Go ends because of something else', async () 
   world.go.failing = 'decide';
   assert.equal(await world.ask('app/allow'), 1);
   assert.equal(world.opa.state.go.failedEnds, 1);
+});
+
+test('a process that compiles ends when nothing is to be compiled', async () => {
+  await using world = new World({ idleMs: 1 });
+  await world.opa.activate(policy('one', 'app/allow = x\napp/other = x'), APP, []);
+  await world.compiled('app/allow');
+  const gone = (): boolean => world.compilers.every(({ hasEnded }) => hasEnded);
+  await until(gone, { withinMs: 5000, what: 'it has ended' });
+  await world.compiled('app/other');
+  assert.equal(world.opa.state.go.failedEnds, 0);
 });
 
 test('Go is unloaded when nothing needs it, and loaded again for a question', async () => {

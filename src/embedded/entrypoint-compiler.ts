@@ -1,7 +1,7 @@
 import { SerialQueue, startTimer } from '../lib/async.js';
-import type { GoState } from './go-keeper.js';
+import type { GoKeeperOptions, GoState } from './go-keeper.js';
 import { CompileFailure, type MostTogether, mostTogether } from './most-together.js';
-import { type GoLimits, TimedGo } from './timed-go.js';
+import { TimedGo } from './timed-go.js';
 import { type CompiledSet, type EmbeddedPolicy, type GoEngine, GoRefusal, WorkerFailure } from './types.js';
 
 /** What {@link EntrypointCompiler} compiles. */
@@ -28,7 +28,7 @@ interface Running {
   loaded: Pick<CompileJob, 'policy' | 'documents'> | undefined;
 }
 
-/** How long a process waits for the next job: questions of new paths come soon after each other. */
+/** How long a process waits for the next job at most: questions of new paths come soon after each other. */
 const KEEP_MS = 10_000;
 /** How long it may take to find out which entrypoints of a job cannot be compiled: those that are not known by then are left out. */
 const SEARCH_MS = 120_000;
@@ -40,7 +40,7 @@ const STOPS = 'the client stops';
  * past a limit of time, memory or size ends the process, and is found and left out. The process ends soon after the last job.
  */
 export class EntrypointCompiler {
-  readonly #limits: GoLimits;
+  readonly #options: Omit<GoKeeperOptions, 'backoff'>;
   readonly #deps: EntrypointCompilerDeps;
   readonly #jobs = new SerialQueue();
   #running: Running | undefined;
@@ -48,8 +48,8 @@ export class EntrypointCompiler {
   #failedEnds = 0;
   #isClosed = false;
 
-  constructor(limits: GoLimits, deps: EntrypointCompilerDeps) {
-    this.#limits = limits;
+  constructor(options: Omit<GoKeeperOptions, 'backoff'>, deps: EntrypointCompilerDeps) {
+    this.#options = options;
     this.#deps = deps;
   }
 
@@ -108,7 +108,7 @@ export class EntrypointCompiler {
   async #started(): Promise<Running> {
     if (this.#running !== undefined) return this.#running;
     if (this.#isClosed) throw new WorkerFailure('ended', STOPS);
-    const running: Running = { go: new TimedGo(await this.#deps.start(), this.#limits), loaded: undefined };
+    const running: Running = { go: new TimedGo(await this.#deps.start(), this.#options), loaded: undefined };
     this.#running = running;
     void running.go.ended.then(() => {
       if (this.#running !== running) return;
@@ -122,7 +122,7 @@ export class EntrypointCompiler {
   /** Ends the process after a while, unless a job comes. */
   #rest(): void {
     if (this.#isClosed) return;
-    this.#stopTimer = startTimer(KEEP_MS, () => {
+    this.#stopTimer = startTimer(Math.min(KEEP_MS, this.#options.idleMs), () => {
       const running = this.#running;
       this.#running = undefined;
       void running?.go.kill('nothing is to be compiled');
