@@ -48,7 +48,10 @@ test('an archive that leads out, links, or unpacks without end is refused by nam
     assert.equal(field(await policy(), 'head'), head, which);
     assert.equal(field(await policy(), 'code'), 'bundle_archive_refused', which);
   }
-  for (const entries of fc.sample(EVIL_ENTRIES, { seed: SEED, numRuns: process.env.SYNC_TEST_LONG === '1' ? 150 : 12 })) {
+  for (const entries of fc.sample(EVIL_ENTRIES, {
+    seed: SEED,
+    numRuns: process.env.SYNC_TEST_LONG === '1' ? 150 : 12,
+  })) {
     const asked = bundles.answered(200);
     await bundles.put(await tarGz(entries));
     await look();
