@@ -24,8 +24,8 @@ RUN npm sbom --sbom-format=cyclonedx --sbom-type=application --omit=dev > sbom.c
 # The OPA version that this release is tested with, from its source. Go checks its dependencies against its checksum database.
 FROM ${GO_IMAGE} AS opa
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-ARG OPA_VERSION=1.21.4
-ARG OPA_SUM=h1:zTVuy8yd8BM715t8WxMzAIkIX4w1x3MMHEv99IGUY2w=
+ARG OPA_VERSION=1.22.3
+ARG OPA_SUM=h1:d46phjoHHFSl8F2bC8nT8wFxuGEvZRvs8FhYWFqsJ2w=
 RUN set -eu; \
     sum=$(go mod download -json "github.com/open-policy-agent/opa@v${OPA_VERSION}" | sed -n 's/^[[:space:]]*"Sum": "\(.*\)",*$/\1/p'); \
     if [ "$sum" != "$OPA_SUM" ]; then echo "OPA ${OPA_VERSION} has the sum $sum, not $OPA_SUM" >&2; exit 1; fi; \

@@ -137,7 +137,7 @@ function secretOf(
   const either = z.union([z.instanceof(Secret), TEXT], 'must be a text or a Secret');
   const plain = () => either.transform((given) => (given instanceof Secret ? given.reveal() : given)).pipe(schema());
   // It was checked when it was made, and stays what it is.
-  const value = () => z.union([z.instanceof(FileSecret), plain()]);
+  const value = () => z.union([z.instanceof(FileSecret), plain()], 'must be a text or a Secret');
   return declare<Secret | undefined>(env, description, spec, {
     form: 'text',
     domain: { kind: 'text' },

@@ -31,7 +31,7 @@ it('says what a server follows, how, and who may call it, one fact a line', () =
     [{ SYNC_POLICY_REPO_WEBHOOK_SECRET: 'hush' }, 'checked with a webhook with the secret, not polled'],
     [{ SYNC_POLICY_REPO_POLLING_INTERVAL: '2.5' }, 'checked every 2.5 s and with any webhook'],
   ] as const) {
-    assert.equal(linesOf({ ...repo, ...env })[1], `policy: https://git.example/policy.git, branch master, ${how}`);
+    assert.equal(linesOf({ ...repo, ...env })[1], `policy: https://git.example/policy.git, its default branch, ${how}`);
   }
   const api = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'https://b:hush@bundles.example/x?sig=hush' };
   assert.equal(

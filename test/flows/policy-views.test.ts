@@ -89,7 +89,7 @@ describe('the policy source for people', () => {
     assert.match(refused.commits[0]?.error?.message ?? '', /^is not valid JSON/);
     assert.equal(refused.commits[0]?.error?.file, 'app/data.json');
     assert.equal(refused.commits[0]?.error?.code, 'policy_commit_refused');
-    assert.deepEqual([refused.type, refused.source, refused.branch], ['GIT', repo.url, 'master']);
+    assert.deepEqual([refused.type, refused.source, refused.branch], ['GIT', repo.url, 'HEAD']);
     assert.deepEqual([refused.last_look_result, refused.status?.head], ['failed', first]);
     assert(Math.abs((refused.last_look ?? 0) - Date.now()) < 60_000);
     const good = await repo.commit({ 'app/data.json': '{"a": 1}' });

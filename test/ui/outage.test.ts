@@ -48,7 +48,6 @@ describe('a server that is killed', { skip: NO_BROWSER }, () => {
         ...NO_GATE,
         ...following(repo),
         SYNC_SERVER_BIND_PORT: String(port),
-        SYNC_SERVER_BIND_HOST: '127.0.0.1',
         SYNC_STATE_DIR: folder.path,
       });
       await program.says(/listening/);

@@ -121,9 +121,9 @@ describe('a client by its own word', () => {
       'Server    not connected since 17:53:23 UTC (10 min): the sync server answered',
       '          401',
       '          What to do: Give a token of the type that the message, or `--help` of',
-      '          the command, names: `policysync token --type <type>` issues one; pass',
-      '          it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries',
-      '          again by itself. [token_refused]',
+      '          the command, names: `policysync token --type <type> --out <file>`',
+      '          issues one; pass it by `--token-file` or SYNC_CLIENT_TOKEN. A running',
+      '          client tries again by itself. [token_refused]',
       'Failing   /users: failing since 18:02:08 UTC (75 s): HTTP 500',
     ]);
     assert.deepEqual([...ownConditions(health(sick))], ['unhealthy', 'behind', 'away']);
