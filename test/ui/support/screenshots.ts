@@ -37,7 +37,7 @@ const PICTURES: readonly Picture[] = [
   { name: 'instances', at: '#/instances', shows: /Backbone round trip/, theme: 'dark' },
   { name: 'sign-in', at: '#/fleet', shows: /Sign in/, scenario: 'signed-out', width: 720, height: 400 },
 ];
-const QUALITY = 60;
+const QUALITY = 25;
 const LIMIT_BYTES = 600_000;
 
 async function take(browser: Browser, picture: Picture): Promise<number> {
