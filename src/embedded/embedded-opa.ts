@@ -20,7 +20,6 @@ import type { TimedGo } from './timed-go.js';
 import {
   type Answer,
   type CompiledSet,
-  CRASHED,
   type DecisionSource,
   type DocumentOp,
   type EmbeddedPolicy,
@@ -267,7 +266,7 @@ export class EmbeddedOpa implements DecisionSource {
     try {
       return await this.#go.use(call, MAX_JUDGEMENTS);
     } catch (error) {
-      if (!(error instanceof WorkerFailure) || !error.message.startsWith(CRASHED)) throw error;
+      if (!(error instanceof WorkerFailure && error.isCrash)) throw error;
       throw new GoRefusal(`the policy is too much for OPA's compiler: ${error.message}`);
     }
   }

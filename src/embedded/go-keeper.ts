@@ -197,17 +197,17 @@ export class GoKeeper {
     const go = new TimedGo(await this.#deps.start(), this.#options);
     this.#starts++;
     this.#version = go.version;
-    let end: string | undefined;
-    void go.ended.then((reason) => {
-      end = reason;
-      this.#ended(go, reason);
+    let end: WorkerFailure | undefined;
+    void go.ended.then((failure) => {
+      end = failure;
+      this.#ended(go, failure.message);
     });
     try {
       this.#stop.signal.throwIfAborted();
       life.since = [];
       await this.#deps.fill(go);
       for (let ops = life.since.shift(); ops !== undefined; ops = life.since.shift()) await go.write(ops);
-      if (end !== undefined) throw new WorkerFailure('ended', end);
+      if (end !== undefined) throw end;
     } catch (error) {
       await go.kill('it could not be filled');
       throw error;

@@ -62,7 +62,7 @@ export class TimedGo implements GoEngine {
     return this.#go.version;
   }
 
-  get ended(): Promise<string> {
+  get ended(): Promise<WorkerFailure> {
     return this.#go.ended;
   }
 

@@ -140,8 +140,8 @@ export interface GoEngine {
   http(request: OpaRequest): Promise<OpaResponse>;
   readonly memoryBytes: number;
   readonly version: string;
-  /** Resolves with the reason when the process has ended. */
-  readonly ended: Promise<string>;
+  /** Resolves when the process has ended, with what the calls under way reject with. */
+  readonly ended: Promise<WorkerFailure>;
   /** Ends the process at once; calls under way reject with a {@link WorkerFailure}. */
   kill(reason: string): Promise<void>;
 }
@@ -168,16 +168,20 @@ export interface Evaluator {
  */
 export class WorkerFailure extends Error {
   readonly kind: 'erred' | 'timeout' | 'ended';
+  /** An end amid a call, by what the call asks for: the same call would end the next worker, too. */
+  readonly isCrash: boolean;
 
-  constructor(kind: WorkerFailure['kind'], message: string, options?: ErrorOptions) {
+  constructor(
+    kind: WorkerFailure['kind'],
+    message: string,
+    options: ErrorOptions & { readonly isCrash?: boolean } = {},
+  ) {
     super(message, options);
     this.name = 'WorkerFailure';
     this.kind = kind;
+    this.isCrash = options.isCrash === true;
   }
 }
-
-/** How the reason of a program begins that ended amid a call: the same call would end it again. */
-export const CRASHED = "OPA's Go code crashed: ";
 
 /** Why an evaluator ended. */
 export interface EvaluatorEnd {

@@ -1,7 +1,6 @@
 import { Documents } from '../../src/embedded/documents.js';
 import {
   type CompiledSet,
-  CRASHED,
   type DocumentOp,
   type EmbeddedPolicy,
   type Evaluator,
@@ -49,9 +48,9 @@ function segments(path: string): DocPath {
 
 /** What a worker that can be ended has in common. */
 class Life {
-  readonly ended: Promise<string>;
-  #end: (reason: string) => void = () => undefined;
-  #reason: string | undefined;
+  readonly ended: Promise<WorkerFailure>;
+  #end: (failure: WorkerFailure) => void = () => undefined;
+  #failure: WorkerFailure | undefined;
   readonly #waiting = new Set<(error: Error) => void>();
 
   constructor() {
@@ -61,17 +60,17 @@ class Life {
   }
 
   get hasEnded(): boolean {
-    return this.#reason !== undefined;
+    return this.#failure !== undefined;
   }
 
   assert(): void {
-    if (this.#reason !== undefined) throw new WorkerFailure('ended', this.#reason);
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
-  end(reason: string): void {
-    this.#reason ??= reason;
-    for (const reject of this.#waiting) reject(new WorkerFailure('ended', reason));
-    this.#end(reason);
+  end(reason: string, { isCrash = false } = {}): void {
+    this.#failure ??= new WorkerFailure('ended', reason, { isCrash });
+    for (const reject of this.#waiting) reject(this.#failure);
+    this.#end(this.#failure);
   }
 
   /** A call that never returns. */
@@ -99,7 +98,7 @@ export class FakeGo implements GoEngine {
   /** What happens once a compilation has looked at the documents, before it answers. */
   duringCompile: (() => Promise<void>) | undefined;
 
-  get ended(): Promise<string> {
+  get ended(): Promise<WorkerFailure> {
     return this.#life.ended;
   }
 
@@ -123,7 +122,7 @@ export class FakeGo implements GoEngine {
 
   async prepare(policy: EmbeddedPolicy, change: PreparedDocuments): Promise<PolicyFacts> {
     await this.#begin('prepare');
-    if (policy.modules.some(({ rego }) => rego === 'crash')) this.#life.end(`${CRASHED}too deep`);
+    if (policy.modules.some(({ rego }) => rego === 'crash')) this.#life.end('it crashed: too deep', { isCrash: true });
     this.#life.assert();
     const rules = rulesOf(policy);
     const after = documentsOf(this.#documents.text());
@@ -260,7 +259,7 @@ export class FakeEvaluator implements Evaluator {
   }
 
   get ended(): Promise<EvaluatorEnd> {
-    return this.#life.ended.then((message) => ({ kind: this.#kind, message }));
+    return this.#life.ended.then(({ message }) => ({ kind: this.#kind, message }));
   }
 
   get hasEnded(): boolean {

@@ -77,8 +77,8 @@ async function startGo(memoryLimitBytes: number): Promise<GoOpa> {
     parentPort?.once('message', (message: { program: GoProgram }) => resolve(message.program));
   });
   const go = await Go.start({ program, memoryLimitBytes });
-  void go.ended.then((reason) => {
-    throw new Error(reason); // ends the thread
+  void go.ended.then((failure) => {
+    throw failure; // ends the thread
   });
   return go;
 }

@@ -33,10 +33,10 @@ export type ToGoWorker =
   | { readonly kind: 'fetched'; readonly id: number; readonly response: HostResponse }
   | { readonly kind: 'fetchFailed'; readonly id: number; readonly message: string };
 
-/** Messages of the worker. `failed` without problems: the program has ended. */
+/** Messages of the worker. `ended` is told once for all calls; `isCrash`: see `WorkerFailure`. */
 export type FromGoWorker =
   | { readonly kind: 'ready'; readonly version: string; readonly memoryBytes: number }
-  | { readonly kind: 'ended'; readonly reason: string }
+  | { readonly kind: 'ended'; readonly reason: string; readonly isCrash?: boolean }
   | { readonly kind: 'result'; readonly id: number; readonly value: unknown; readonly memoryBytes: number }
   | {
       readonly kind: 'refused';

@@ -14,7 +14,7 @@ import {
   type PreparedDocuments,
   type RegoModule,
   type RegoProblem,
-  WorkerFailure,
+  type WorkerFailure,
 } from '../types.js';
 import type { GoHost } from './go-host.js';
 import { type RunningProgram, runProgram } from './go-program.js';
@@ -49,9 +49,9 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
 
   private constructor(program: RunningProgram) {
     this.#program = program;
-    void program.ended.then((reason) => {
-      this.#failure = new WorkerFailure('ended', reason);
-      for (const reject of this.#waiting) reject(this.#failure);
+    void program.ended.then((failure) => {
+      this.#failure = failure;
+      for (const reject of this.#waiting) reject(failure);
       this.#waiting.clear();
     });
   }
@@ -69,7 +69,7 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
     return this.#program.memory.buffer.byteLength;
   }
 
-  get ended(): Promise<string> {
+  get ended(): Promise<WorkerFailure> {
     return this.#program.ended;
   }
 

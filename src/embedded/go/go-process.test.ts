@@ -377,7 +377,7 @@ first := data.list[0]
   it('ends above its memory limit, and says so', async () => {
     const small = await GoProcess.start({ memoryLimitBytes: 2 ** 20 });
     assert.equal(await small.decide('nothing', undefined), undefined);
-    assert.match(await small.ended, /^memory: .* raise SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT$/);
+    assert.match((await small.ended).message, /^memory: .* raise SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT$/);
     await assert.rejects(small.decide('nothing', undefined), WorkerFailure);
   });
 
@@ -406,7 +406,7 @@ first := data.list[0]
     await settled;
     assert(looks > 0);
     await rejected;
-    assert.equal(await go.ended, 'enough');
+    assert.equal((await go.ended).message, 'enough');
   });
 });
 

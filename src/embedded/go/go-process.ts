@@ -51,10 +51,10 @@ export class GoProcess implements GoEngine {
   readonly #memoryLimitBytes: number;
   readonly #waiting = new Map<number, Waiting>();
   readonly #fetching = new Map<number, AbortController>();
-  readonly ended: Promise<string>;
+  readonly ended: Promise<WorkerFailure>;
   /** Resolves when the process is gone. */
   readonly #exit: Promise<void>;
-  #end: (reason: string) => void = () => undefined;
+  #end: (failure: WorkerFailure) => void = () => undefined;
   #failure: WorkerFailure | undefined;
   #nextId = 0;
   #memoryBytes = 0;
@@ -91,9 +91,9 @@ export class GoProcess implements GoEngine {
       const stopTimer = startTimer(startMs, () => {
         void started.kill(`the process of OPA's Go code was not ready within ${startMs} ms`);
       });
-      void started.ended.then((reason) => {
+      void started.ended.then((failure) => {
         stopTimer();
-        reject(started.#unusable ?? new WorkerFailure('ended', reason));
+        reject(started.#unusable ?? failure);
       });
       started.#listen(() => {
         stopTimer();
@@ -156,8 +156,12 @@ export class GoProcess implements GoEngine {
     return this.#call('query', text, input, isStrict) as Promise<string>;
   }
 
-  async kill(reason: string): Promise<void> {
-    this.#finish(reason);
+  kill(reason: string): Promise<void> {
+    return this.#kill(new WorkerFailure('ended', reason));
+  }
+
+  async #kill(failure: WorkerFailure): Promise<void> {
+    this.#finish(failure);
     if (this.#child.pid === undefined) return; // it could not be started
     this.#child.ref();
     this.#child.kill('SIGKILL');
@@ -176,7 +180,7 @@ export class GoProcess implements GoEngine {
 
   #post(message: ToGoWorker): void {
     this.#child.send(message, (error) => {
-      if (error !== null) this.#finish(`the process of OPA's Go code cannot be reached: ${error.message}`);
+      if (error !== null) this.#lost(`cannot be reached: ${error.message}`);
     });
   }
 
@@ -202,10 +206,8 @@ export class GoProcess implements GoEngine {
         ready();
       } else this.#receive(message);
     });
-    this.#child.on('error', (error: Error) => this.#finish(`the process of OPA's Go code failed: ${error.message}`));
-    this.#child.on('exit', (code, signal) =>
-      this.#finish(`the process of OPA's Go code ended with ${signal ?? `code ${code}`}`),
-    );
+    this.#child.on('error', (error: Error) => this.#lost(`failed: ${error.message}`));
+    this.#child.on('exit', (code, signal) => this.#lost(`ended with ${signal ?? `code ${code}`}`));
   }
 
   #receive(message: Exclude<FromGoChild, { kind: 'ready' }>): void {
@@ -227,7 +229,7 @@ export class GoProcess implements GoEngine {
         void this.kill(message.message);
         break;
       case 'ended':
-        void this.kill(OUT_OF_MEMORY.test(message.reason) ? this.#tooLarge('needs more') : message.reason);
+        void this.#kill(this.#endOf(message));
         break;
     }
   }
@@ -241,6 +243,13 @@ export class GoProcess implements GoEngine {
     if (memoryBytes > this.#memoryLimitBytes) {
       void this.kill(this.#tooLarge(`has ${mebibytes(memoryBytes)} MiB`));
     }
+  }
+
+  /** A crash is one of what was asked; the lack of memory is not, and another process may have enough. */
+  #endOf({ reason, isCrash }: Extract<FromGoChild, { kind: 'ended' }>): WorkerFailure {
+    return OUT_OF_MEMORY.test(reason)
+      ? new WorkerFailure('ended', this.#tooLarge('needs more'))
+      : new WorkerFailure('ended', reason, { isCrash: isCrash === true });
   }
 
   #tooLarge(what: string): string {
@@ -262,13 +271,17 @@ export class GoProcess implements GoEngine {
     }
   }
 
-  #finish(reason: string): void {
+  #lost(what: string): void {
+    this.#finish(new WorkerFailure('ended', `the process of OPA's Go code ${what}`));
+  }
+
+  #finish(failure: WorkerFailure): void {
     if (this.#failure !== undefined) return;
-    this.#failure = new WorkerFailure('ended', reason);
-    for (const { reject } of this.#waiting.values()) reject(this.#failure);
+    this.#failure = failure;
+    for (const { reject } of this.#waiting.values()) reject(failure);
     this.#waiting.clear();
     for (const fetching of this.#fetching.values()) fetching.abort();
-    this.#end(reason);
+    this.#end(failure);
   }
 }
 

@@ -1,7 +1,7 @@
 import { compileFunction } from 'node:vm';
 import { parseJson } from '../../lib/json.js';
 import type { GoProgram } from '../artifact.js';
-import { CRASHED, WorkerFailure } from '../types.js';
+import { WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
 
 /** Calls that the Go program offers (engine/engine.go). The last argument of each gets the result; callBuiltin returns it. */
@@ -15,8 +15,8 @@ export interface GoCalls {
 export interface RunningProgram {
   readonly calls: GoCalls;
   readonly memory: WebAssembly.Memory;
-  /** Resolves with the reason when the program has ended. */
-  readonly ended: Promise<string>;
+  /** Resolves when the program has ended, with what the calls under way reject with. */
+  readonly ended: Promise<WorkerFailure>;
   /** Runs a call into the program. Whatever it throws has left the program's stack in pieces: it ends. */
   enter<T>(call: () => T): T;
 }
@@ -54,8 +54,8 @@ export async function runProgram(
 ): Promise<RunningProgram> {
   let output = '';
   let fatal = '';
-  let end: (reason: string) => void = () => undefined;
-  const ended = new Promise<string>((resolve) => {
+  let end: (failure: WorkerFailure) => void = () => undefined;
+  const ended = new Promise<WorkerFailure>((resolve) => {
     end = resolve;
   });
   const print = (...texts: unknown[]): void => {
@@ -73,9 +73,9 @@ export async function runProgram(
     try {
       return call();
     } catch (cause) {
-      const reason = `${CRASHED}${cause instanceof Error ? cause.message : String(cause)}`;
-      end(reason);
-      throw new WorkerFailure('ended', reason, { cause });
+      const failure = crashOf(cause);
+      end(failure);
+      throw failure;
     }
   }
   /** As {@link enter}, for calls that nobody waits for. */
@@ -108,17 +108,23 @@ export async function runProgram(
   const go = new world.Go();
   go.argv = ['opa'];
   go.env = goEnv(options.memoryLimitBytes);
-  go.exit = (code) => end(`OPA's Go code ended with code ${code}: ${last()}`);
+  go.exit = (code) => end(new WorkerFailure('ended', `OPA's Go code ended with code ${code}: ${last()}`));
   const instance = await WebAssembly.instantiate(program.module, go.importObject);
   go.run(instance).then(
-    () => end(`OPA's Go code ended: ${last()}`),
-    (cause) => end(`${CRASHED}${String(cause)}`),
+    () => end(new WorkerFailure('ended', `OPA's Go code ended: ${last()}`)),
+    (cause) => end(crashOf(cause)),
   );
   const calls = await new Promise<GoCalls>((resolve, reject) => {
     void started.then(resolve);
-    void ended.then((reason) => reject(new WorkerFailure('ended', reason)));
+    void ended.then(reject);
   });
   return { calls, memory: instance.exports.mem as WebAssembly.Memory, ended, enter };
+}
+
+/** The end of a program whose stack is in pieces. */
+function crashOf(cause: unknown): WorkerFailure {
+  const what = cause instanceof Error ? cause.message : String(cause);
+  return new WorkerFailure('ended', `OPA's Go code crashed: ${what}`, { cause, isCrash: true });
 }
 
 /** Go collects its memory before it comes near the limit, at which the thread would be ended. */

@@ -61,7 +61,7 @@ function buffersOf(value: unknown): ArrayBuffer[] {
 async function main({ program, memoryLimitBytes, hasHost }: GoWorkerData): Promise<void> {
   const host = new ClientHost();
   const opa = await GoOpa.start({ program, memoryLimitBytes, host: hasHost ? host : undefined });
-  void opa.ended.then((reason) => send({ kind: 'ended', reason }));
+  void opa.ended.then(({ message, isCrash }) => send({ kind: 'ended', reason: message, isCrash }));
   parentPort?.on('message', (message: ToGoWorker) => {
     if (message.kind === 'call') void answer(opa, message);
     else host.settle(message);
