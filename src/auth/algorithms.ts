@@ -23,6 +23,13 @@ export type JwtAlgorithmName = (typeof JWT_ALGORITHMS)[number];
 /** An algorithm as tokens name it (RFC 7518, RFC 8037). */
 export type JwtAlgorithm = Exclude<JwtAlgorithmName, 'ES521'>;
 
+/** Signature algorithms of OPA's bundles, whose HS* take a secret that both sides hold. */
+export const BUNDLE_ALGORITHMS = [
+  ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'] as const),
+  ...(['HS256', 'HS384', 'HS512'] as const),
+] as const;
+export type BundleAlgorithm = (typeof BUNDLE_ALGORITHMS)[number];
+
 /** The name that stands in tokens. */
 export function jwtAlgorithm(name: JwtAlgorithmName): JwtAlgorithm {
   return name === 'ES521' ? 'ES512' : name;

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { BUNDLE_ALGORITHMS } from '../auth/algorithms.js';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
 import type { SettingValues } from '../lib/setting.js';
@@ -24,7 +25,6 @@ import {
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
 import { GATE_MODES } from './gate/gate-rules.js';
-import { BUNDLE_ALGORITHMS } from './source/bundle-signature.js';
 import { readWebhookParams, webhookParams } from './webhook/params.js';
 
 const MIB = 1024 * 1024;

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
 import * as z from 'zod';
-import { type JwtAlgorithm, whyUnfit } from '../../auth/algorithms.js';
+import { type BundleAlgorithm, type JwtAlgorithm, whyUnfit } from '../../auth/algorithms.js';
 import { inSteps } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
@@ -13,13 +13,6 @@ import { signedJson } from './signed-json.js';
 export const SIGNATURES_FILE = '.signatures.json';
 /** Maximum bytes of it: some 200 for each file. */
 export const SIGNATURES_LIMIT_BYTES = 16 * 1024 * 1024;
-
-/** Signature algorithms of OPA's bundles. */
-export const BUNDLE_ALGORITHMS = [
-  ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'] as const),
-  ...(['HS256', 'HS384', 'HS512'] as const),
-] as const;
-type BundleAlgorithm = (typeof BUNDLE_ALGORITHMS)[number];
 
 /** Settings of the verification. */
 export interface BundleKeySettings {
