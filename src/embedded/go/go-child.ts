@@ -62,7 +62,8 @@ class MemoryWatch {
     if ([...this.#calls.values()].includes(false)) return;
     if (process.memoryUsage.rss() - this.#besideBytes <= this.#limitBytes) return;
     clearInterval(this.#timer);
-    if (process.connected) process.send?.({ kind: 'ended', reason: 'out of memory' } satisfies FromGoChild, end);
+    if (process.connected)
+      process.send?.({ kind: 'ended', reason: 'out of memory', isCrash: false } satisfies FromGoChild, end);
   }
 }
 
@@ -85,9 +86,11 @@ async function main(setup: GoSetup): Promise<void> {
     send(message);
   });
   worker.on('error', (error) =>
-    send({ kind: 'ended', reason: `the thread of OPA's Go code failed: ${errorText(error)}` }),
+    send({ kind: 'ended', reason: `the thread of OPA's Go code failed: ${errorText(error)}`, isCrash: false }),
   );
-  worker.on('exit', (code) => send({ kind: 'ended', reason: `the thread of OPA's Go code ended with code ${code}` }));
+  worker.on('exit', (code) =>
+    send({ kind: 'ended', reason: `the thread of OPA's Go code ended with code ${code}`, isCrash: false }),
+  );
   process.on('message', (message: ToGoWorker) => {
     watch.sent(message);
     worker.postMessage(message);
@@ -98,5 +101,9 @@ try {
   await main(parseJson(process.argv[2] ?? '{}') as GoSetup);
 } catch (error) {
   const isUnusable = errorCode(error) === 'engine_artifact_invalid';
-  send(isUnusable ? { kind: 'unusable', message: errorText(error) } : { kind: 'ended', reason: errorText(error) });
+  send(
+    isUnusable
+      ? { kind: 'unusable', message: errorText(error) }
+      : { kind: 'ended', reason: errorText(error), isCrash: false },
+  );
 }

@@ -36,7 +36,7 @@ export type ToGoWorker =
 /** Messages of the worker. `ended` is told once for all calls; `isCrash`: see `WorkerFailure`. */
 export type FromGoWorker =
   | { readonly kind: 'ready'; readonly version: string; readonly memoryBytes: number }
-  | { readonly kind: 'ended'; readonly reason: string; readonly isCrash?: boolean }
+  | { readonly kind: 'ended'; readonly reason: string; readonly isCrash: boolean }
   | { readonly kind: 'result'; readonly id: number; readonly value: unknown; readonly memoryBytes: number }
   | {
       readonly kind: 'refused';

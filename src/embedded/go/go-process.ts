@@ -249,7 +249,7 @@ export class GoProcess implements GoEngine {
   #endOf({ reason, isCrash }: Extract<FromGoChild, { kind: 'ended' }>): WorkerFailure {
     return OUT_OF_MEMORY.test(reason)
       ? new WorkerFailure('ended', this.#tooLarge('needs more'))
-      : new WorkerFailure('ended', reason, { isCrash: isCrash === true });
+      : new WorkerFailure('ended', reason, { isCrash });
   }
 
   #tooLarge(what: string): string {
