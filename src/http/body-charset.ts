@@ -1,4 +1,4 @@
-import { charsetOf, decoderOf, isUtf8 } from '../lib/charset.js';
+import { charsetOf, decoderOf, isUtf8, type TextReader } from '../lib/charset.js';
 import { SyncError } from '../lib/errors.js';
 
 /** Longest name of a charset in a message. */
@@ -12,7 +12,7 @@ export function asUtf8(contentType: string | undefined, body: Buffer): Buffer {
   const charset = charsetOf(contentType).toLowerCase();
   if (isUtf8(charset)) return body; // whoever reads it checks the bytes
   const shown = JSON.stringify(charset.slice(0, SHOWN_CHARACTERS));
-  let decoder: InstanceType<typeof TextDecoder>;
+  let decoder: TextReader;
   try {
     decoder = decoderOf(charset, body);
   } catch (cause) {

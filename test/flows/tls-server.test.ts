@@ -87,21 +87,6 @@ describe('TLS', () => {
     return runHere('client', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
   }
 
-  test('a start that fails at a route leaves nothing that reads the certificate files', async (t) => {
-    const begun = t.mock.method(globalThis, 'setInterval');
-    const ended = t.mock.method(globalThis, 'clearInterval');
-    const params = {
-      ...{ secret_header_name: 'x', secret_type: 'token', secret_parsing_regex: '(?=x)' },
-      ...{ event_header_name: 'y', push_event_value: 'push' },
-    };
-    const env = serving(serverPair, { SYNC_POLICY_REPO_WEBHOOK_PARAMS: JSON.stringify(params) });
-    await assert.rejects(startServer(env), { code: 'config_invalid', message: /secret_parsing_regex/ });
-    const left = new Set(begun.mock.calls.map(({ result }) => result));
-    assert(left.size > 0);
-    for (const { arguments: args } of ended.mock.calls) left.delete(args[0] as NodeJS.Timeout);
-    assert.equal(left.size, 0);
-  });
-
   test('policy, base data and updates reach a client over https and wss when it trusts the authority', async () => {
     assert.match(open.url, /^https:/);
     await using client = await startClient({ serverUrl: open.url, env: trusting(authority.file) });
@@ -258,6 +243,26 @@ describe('TLS', () => {
       what: 'the renewed certificate is served',
     });
     assert.equal((await requestBy({ ca: authority.file })(`${renewing.url}/healthcheck`)).status, 200);
+  });
+});
+
+/** Nothing else starts timers meanwhile. */
+describe('TLS of a server alone', () => {
+  test('a start that fails at a route leaves nothing that reads the certificate files', async (t) => {
+    await using authority = await makeAuthority('test authority');
+    const serverPair = await authority.issue('server');
+    const begun = t.mock.method(globalThis, 'setInterval');
+    const ended = t.mock.method(globalThis, 'clearInterval');
+    const params = {
+      ...{ secret_header_name: 'x', secret_type: 'token', secret_parsing_regex: '(?=x)' },
+      ...{ event_header_name: 'y', push_event_value: 'push' },
+    };
+    const env = serving(serverPair, { SYNC_POLICY_REPO_WEBHOOK_PARAMS: JSON.stringify(params) });
+    await assert.rejects(startServer(env), { code: 'config_invalid', message: /secret_parsing_regex/ });
+    const left = new Set(begun.mock.calls.map(({ result }) => result));
+    assert(left.size > 0);
+    for (const { arguments: args } of ended.mock.calls) left.delete(args[0] as NodeJS.Timeout);
+    assert.equal(left.size, 0);
   });
 });
 

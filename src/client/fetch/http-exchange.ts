@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { decoderOf } from '../../lib/charset.js';
+import { decoderOf, type TextReader } from '../../lib/charset.js';
 import { SyncError } from '../../lib/errors.js';
 import { type HeaderValues, headerText } from '../../lib/http-response.js';
 import type { Hop } from './http-rules.js';
@@ -148,7 +148,7 @@ async function* textOf(bytes: FetchSource, charset: string): AsyncGenerator<stri
   yield decoded(() => decoder.decode(), charset);
 }
 
-function decoderFor(charset: string, start: Uint8Array): InstanceType<typeof TextDecoder> {
+function decoderFor(charset: string, start: Uint8Array): TextReader {
   try {
     return decoderOf(charset, start);
   } catch (cause) {
