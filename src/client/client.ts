@@ -429,7 +429,7 @@ function makeUpdaters(
     { topics: settings.dataTopics, backoff, pollMinMs: settings.pollMinMs },
     {
       ...shared,
-      fetch: meter.fetch((request, signal, onLarge) => fetcher.fetch(request, signal, onLarge)),
+      fetch: meter.fetch(fetcher.fetch.bind(fetcher)),
       fetchConfig: (signal) => api.dataConfig(signal),
       fetchBase: (signal) => api.baseConfig(signal),
       fetchUpdates: (query, signal) => api.updates(query, signal),

@@ -1,4 +1,4 @@
-import { JsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../lib/json-check.js';
+import { depthProblem } from '../lib/json-check.js';
 import { jsonKind, members, objectText } from '../lib/json-text.js';
 import { outermost } from '../lib/path-tree.js';
 import { type DocPath, docPathText } from '../wire/doc-path.js';
@@ -143,15 +143,8 @@ export class Documents {
 }
 
 function assertDepth({ path, text = '' }: DocumentOp): void {
-  const levels = MAX_JSON_DEPTH - path.length;
-  if (levels > 0 && text.length <= 2 * levels) return; // each level has two brackets
-  try {
-    new JsonCheck({ maxDepth: Math.max(levels, 0) }).push(Buffer.from(text));
-  } catch (error) {
-    if (!(error instanceof JsonSyntaxError)) throw error;
-    const limit = `data may be nested ${MAX_JSON_DEPTH} levels deep, and ${path.length} of them are its path`;
-    throw new DocumentRefusal(path, `${error.message}: ${limit}`);
-  }
+  const problem = depthProblem(text, path.length);
+  if (problem !== undefined) throw new DocumentRefusal(path, problem);
 }
 
 function noObject(at: DocPath, path: DocPath): DocumentRefusal {

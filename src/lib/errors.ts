@@ -465,8 +465,8 @@ export const ERROR_CODES = {
   },
   fetch_not_json: {
     status: 502,
-    cause: 'The document of a data source is not exactly one JSON value.',
-    remedy: 'Check that the URL returns JSON and nothing after it.',
+    cause: 'The document of a data source is not exactly one JSON value, or is nested too deep.',
+    remedy: 'Check that the URL returns JSON and nothing after it, nested at most 10,000 levels deep with its path.',
   },
   spool_unwritable: {
     status: 507,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ANY_CHARACTER } from '../../test/support/any-character.js';
-import { JsonCheck, MAX_JSON_DEPTH } from './json-check.js';
+import { depthProblem, JsonCheck, MAX_JSON_DEPTH } from './json-check.js';
 
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -217,6 +217,19 @@ describe('json check', () => {
     const nested = (depth: number) => Buffer.from('['.repeat(depth) + ']'.repeat(depth));
     check(nested(MAX_JSON_DEPTH));
     assert.throws(() => check(nested(MAX_JSON_DEPTH + 1)), /nested deeper than 10000 at byte 10000/);
+  });
+
+  it('says why a text cannot be below a path: its segments are levels, too', () => {
+    const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+    for (const segments of [0, 1, 64, 6_000, MAX_JSON_DEPTH]) {
+      const most = MAX_JSON_DEPTH - segments;
+      assert.equal(depthProblem(most === 0 ? '1' : nested(most), segments), undefined);
+      assert.match(
+        depthProblem(nested(most + 1), segments) ?? '',
+        /^nested deeper .*: data may be nested 10000 levels deep/,
+      );
+    }
+    assert.match(depthProblem('{}', 2 * MAX_JSON_DEPTH) ?? '', /20000 of them are its path/);
   });
 
   it('names the wrong byte, its offset over all chunks, and what was expected', () => {

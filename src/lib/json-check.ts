@@ -45,6 +45,30 @@ const SIMPLE_ESCAPE = 8;
 
 /** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
 export const MAX_JSON_DEPTH = 10_000;
+/** Levels that a value may have below a path of so many segments: each of them is a level of all documents as one, which is what OPA reads. */
+export function levelsBelow(segments: number): number {
+  return Math.max(0, MAX_JSON_DEPTH - segments);
+}
+
+/** What is said of data that has more levels than {@link levelsBelow} a path. */
+export function depthLimit(segments: number): string {
+  const limit = `data may be nested ${MAX_JSON_DEPTH} levels deep`;
+  return segments === 0 ? limit : `${limit}, and ${segments} of them are its path`;
+}
+
+/** Why a JSON text cannot be below a path of so many segments; undefined if it can. Short texts cost nothing. */
+export function depthProblem(text: string, segments: number): string | undefined {
+  const levels = levelsBelow(segments);
+  if (levels > 0 && text.length <= 2 * levels) return undefined; // each level has two brackets
+  try {
+    new JsonCheck({ maxDepth: levels }).push(Buffer.from(text));
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof JsonSyntaxError)) throw error;
+    return error instanceof JsonTooDeep ? `${error.message}: ${depthLimit(segments)}` : error.message;
+  }
+}
+
 /** Where data that is nested too deep is to be told from a text that is no JSON, this deep is read. */
 export const MAX_READ_DEPTH = 100 * MAX_JSON_DEPTH;
 
@@ -75,6 +99,9 @@ export class JsonSyntaxError extends SyntaxError {
     this.expected = expected;
   }
 }
+
+/** What {@link JsonCheck} throws for more levels than there may be. */
+export class JsonTooDeep extends JsonSyntaxError {}
 
 /** What {@link JsonCheck} throws for more values than there may be. */
 export class JsonTooManyValues extends JsonSyntaxError {}
@@ -303,7 +330,7 @@ export class JsonCheck {
       if (this.#open.length === 0) this.#kind = byte === OPEN_OBJECT ? 'object' : 'array';
       if (this.#open.length === this.#maxDepth) {
         const offset = this.#offset + at;
-        throw new JsonSyntaxError(`nested deeper than ${this.#maxDepth} at byte ${offset}`, offset);
+        throw new JsonTooDeep(`nested deeper than ${this.#maxDepth} at byte ${offset}`, offset);
       }
       const depth = this.#open.push(byte === OPEN_OBJECT ? 1 : 0);
       if (depth > this.#deepest) this.#deepest = depth;

@@ -29,7 +29,7 @@ export function parseJson(text: string, limits: JsonLimits = {}): unknown {
 
 /** Throws a `SyntaxError` for a text that is no JSON, or nested too deep. Of a long one no values are made. */
 export function checkJson(text: string, depth = MAX_JSON_DEPTH): void {
-  if (text.length <= SHORT) JSON.parse(text);
+  if (text.length <= Math.min(SHORT, 2 * depth)) JSON.parse(text);
   else checkLong(text, { depth, values: Number.POSITIVE_INFINITY });
 }
 

@@ -54,12 +54,30 @@ for (const [name, entry, problem] of table) {
   });
 }
 
-test('a document that is nested deeper than engines read is refused', () => {
-  const withLevels = (levels: number): string =>
-    `{"entries":[{"url":"","topics":["t"],"dst_path":"/a","data":${'['.repeat(levels)}${']'.repeat(levels)}}]}`;
-  assert.equal(problemOfText(withLevels(10_000)), '');
-  assert.match(problemOfText(withLevels(10_001)), /data: must be nested at most 10000 levels/);
-  assert.match(problemOfText(withLevels(100_000)), /data: must be nested at most 10000 levels/);
+test('a document that is nested deeper below its path than engines read is refused, over REST and sockets', () => {
+  const lists = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  const saying = (data: string, more = ''): string =>
+    `{"entries":[{"url":"","topics":["t"],"dst_path":"/a/b","data":${data}${more}}]}`;
+  const refused = (text: string, message: RegExp, field: (string | number)[]): void => {
+    const isNamed = (error: unknown): boolean =>
+      error instanceof SyncError &&
+      message.test(error.message) &&
+      isDeepStrictEqual((error.detail as { loc: unknown }[])[0]?.loc, ['body', 'entries', 0, ...field]);
+    assert.throws(() => checkUpdate(parseBody(dataUpdate, parseKeepingData(text))), isNamed);
+    assert.throws(() => socketUpdate(['t'], text), isNamed);
+  };
+  assert.equal(problemOfText(saying(lists(9_998))), '');
+  const ofPath =
+    /nested deeper than 9998 at byte 9998: data may be nested 10000 levels deep, and 2 of them are its path/;
+  refused(saying(lists(9_999)), ofPath, ['data']);
+  refused(saying(lists(100_000)), /data: must be nested at most 10000 levels/, ['data']);
+  const patch = (levels: number): string =>
+    saying(
+      `[{"op":"remove","path":"/x"},{"op":"add","path":"/c/-","value":${lists(levels)}}]`,
+      ',"save_method":"PATCH"',
+    );
+  assert.equal(problemOfText(patch(9_996)), '');
+  refused(patch(9_997), /and 4 of them are its path/, ['data', 1, 'value']);
 });
 
 test('a socket publish has the same bounds, before its topics are spread out', () => {

@@ -1,11 +1,12 @@
 import * as z from 'zod';
 import { invalidRequest } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
+import { depthProblem } from '../lib/json-check.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
-import { isPointer, lengthProblem, parseDocPath } from '../wire/doc-path.js';
+import { isPointer, lengthProblem, MAX_POINTER_SEGMENTS, parseDocPath } from '../wire/doc-path.js';
 import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
-import { patchShape } from '../wire/json-patch.js';
+import { depthProblems, parsePatch, patchShape } from '../wire/json-patch.js';
 import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
 /** Whether `-` (append) is accepted depends on the document: `log/patch-appends.ts`. */
@@ -129,15 +130,26 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
     if (URL.canParse(entry.url)) return [];
     return [{ field: ['url'], msg: 'must be an absolute URL where there is no inline data' }];
   }
+  const above = parseDocPath(entry.dst_path).length;
   if (entry.save_method !== 'PATCH') {
-    const isRoot = parseDocPath(entry.dst_path).length === 0;
-    const fits = !isRoot || jsonKind(data.text) === 'object';
-    return fits ? [] : [{ field: ['data'], msg: 'must be an object where dst_path is the root' }];
+    const fits = above > 0 || jsonKind(data.text) === 'object';
+    if (!fits) return [{ field: ['data'], msg: 'must be an object where dst_path is the root' }];
+    const tooDeep = depthProblem(data.text, above);
+    return tooDeep === undefined ? [] : [{ field: ['data'], msg: tooDeep }];
   }
   const parsed = patchOperations.safeParse(patchShape(data.text));
-  if (parsed.success) return [];
+  if (parsed.success) return deepValues(data.text, above);
   return fieldProblems(parsed.error, 'data').map(({ loc, msg }) => ({
     field: loc,
     msg: `is not a JSON patch (save_method is PATCH): ${msg}`,
+  }));
+}
+
+/** Values of a patch that would be nested too deep where it writes them. Most patches are too short for one. */
+function deepValues(patch: string, above: number): EntryProblem[] {
+  if (depthProblem(patch, above + MAX_POINTER_SEGMENTS) === undefined) return [];
+  return depthProblems(parsePatch(patch), above).map(({ index, problem }) => ({
+    field: ['data', index, 'value'],
+    msg: problem,
   }));
 }

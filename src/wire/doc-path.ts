@@ -58,14 +58,14 @@ export function docPathPointer(path: DocPath): string {
   return path.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Longest pointer: reading and writing below it costs its square. */
-const POINTER = { chars: 4096, segments: 128 };
+/** Most segments of a pointer: reading and writing below it costs the square of its length. */
+export const MAX_POINTER_SEGMENTS = 128;
+const MAX_POINTER_CHARS = 4096;
 
 /** Why a pointer is too long; undefined if it is not. */
 export function lengthProblem(pointer: string): string | undefined {
-  const { chars, segments } = POINTER;
-  if (pointer.length <= chars && pointer.split('/').length <= segments + 1) return undefined;
-  return `must have at most ${chars} characters and ${segments} segments`;
+  if (pointer.length <= MAX_POINTER_CHARS && pointer.split('/').length <= MAX_POINTER_SEGMENTS + 1) return undefined;
+  return `must have at most ${MAX_POINTER_CHARS} characters and ${MAX_POINTER_SEGMENTS} segments`;
 }
 
 /**

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { cpuTimer } from '../../test/support/cpu-time.js';
-import { leafOf, nodeText } from './json-node.js';
-import { applyPatch, PatchRefused, parsePatch } from './json-patch.js';
+import { parseJson } from '../lib/json.js';
+import { leafOf, nodeText, withValue } from './json-node.js';
+import { applyPatch, PatchRefused, parsePatch, patchedAt } from './json-patch.js';
 
 function patched(document: string | undefined, patch: unknown): string | undefined {
   const text = typeof patch === 'string' ? patch : JSON.stringify(patch);
@@ -246,6 +247,43 @@ describe('a patch', () => {
     ]);
     assert.equal(after?.length, long.length + ',"x":1,"y":2'.length);
     assert(after.endsWith(`","x":1,"y":2}${'}'.repeat(levels)}`));
+  });
+
+  it('does not make a document deeper than engines read, whatever it adds, copies or moves, and wherever the document is', () => {
+    const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+    const document = leafOf(`{"a":${nested(9_000)}}`);
+    const apply = (op: object, above: number, value = ''): void => {
+      const text = value === '' ? JSON.stringify([op]) : `[${JSON.stringify(op).slice(0, -1)},"value":${value}}]`;
+      patchedAt(withValue(undefined, ['p'], document), ['p'], parsePatch(text), above - 1);
+    };
+    const below = (segments: number): string => '/b'.repeat(segments);
+    const cases: [op: object, segments: number, levels: number, value?: string][] = [
+      [{ op: 'add', path: below(3) }, 3, 9_100, nested(9_100)],
+      [{ op: 'replace', path: '/a/0' }, 2, 9_100, nested(9_100)],
+      [{ op: 'copy', from: '/a', path: below(100) }, 100, 9_000],
+      [{ op: 'move', from: '/a', path: below(100) }, 100, 9_000],
+      [{ op: 'move', from: '/a/0', path: below(100) }, 100, 8_999],
+    ];
+    for (const [op, segments, levels, value] of cases) {
+      const most = 10_000 - segments - levels;
+      apply(op, most, value);
+      assert.throws(
+        () => apply(op, most + 1, value),
+        (error) => error instanceof PatchRefused && /levels deep/.test(error.message),
+      );
+    }
+    // Each of many moves is deep by a little.
+    const wrap = parsePatch(
+      JSON.stringify([
+        { op: 'move', from: '/b', path: `/c${below(100)}` },
+        { op: 'move', from: '/c', path: '/b' },
+      ]),
+    );
+    let node = applyPatch(leafOf('{"b":1}'), []);
+    assert.throws(() => {
+      for (let count = 0; count < 200; count++) node = applyPatch(node, wrap);
+    }, PatchRefused);
+    parseJson(node === undefined ? '' : nodeText(node));
   });
 
   it('tests numbers by their exact value, not as a machine rounds them', () => {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { errorText } from '../lib/errors.js';
 import { parseJson } from '../lib/json.js';
+import { depthProblem } from '../lib/json-check.js';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import {
@@ -91,18 +92,35 @@ function pointer(text: string, index: number): DocPath {
 
 /**
  * Applies a patch to a node, all or nothing. Missing parents are created, and removing a missing value succeeds (design
- * D16); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}.
+ * D16); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}, and one after which all documents
+ * as one would be nested deeper than OPA reads. `above`: segments of the path of the node.
  */
-export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Node | undefined {
-  const draft = new Draft(node);
+export function applyPatch(node: Node | undefined, ops: readonly PatchOp[], above = 0): Node | undefined {
+  const draft = new Draft(node, above);
   let at = node;
   for (const op of ops) at = applyOp(at, op, draft);
   return at;
 }
 
-/** The node with a patch applied to what is at `path`; see {@link applyPatch}. */
-export function patchedAt(node: Node | undefined, path: DocPath, ops: readonly PatchOp[]): Node | undefined {
-  return withValue(node, path, applyPatch(nodeAt(node, path), ops));
+/** The node, which is below `above` segments, with a patch applied to what is at `path` in it; see {@link applyPatch}. */
+export function patchedAt(
+  node: Node | undefined,
+  path: DocPath,
+  ops: readonly PatchOp[],
+  above: number,
+): Node | undefined {
+  return withValue(node, path, applyPatch(nodeAt(node, path), ops, above + path.length));
+}
+
+/** Which operations of a patch write something that is nested too deep, and why. `above`: segments of the path of the patch. */
+export function depthProblems(
+  ops: readonly PatchOp[],
+  above: number,
+): { readonly index: number; readonly problem: string }[] {
+  return ops.flatMap((op, index) => {
+    const problem = 'value' in op && op.op !== 'test' ? depthProblem(op.value.text, above + op.path.length) : undefined;
+    return problem === undefined ? [] : [{ index, problem }];
+  });
 }
 
 /**
@@ -135,8 +153,17 @@ class Draft {
   #mostCut = MOST_CUT;
   readonly #document: Node | undefined;
 
-  constructor(document: Node | undefined) {
+  readonly #above: number;
+
+  constructor(document: Node | undefined, above: number) {
     this.#document = document;
+    this.#above = above;
+  }
+
+  /** Throws where a text would be nested too deep at a path. */
+  assertDepth(text: string, path: DocPath): void {
+    const problem = depthProblem(text, this.#above + path.length);
+    if (problem !== undefined) throw new PatchRefused(`${JSON.stringify(path.join('/'))}: ${problem}`);
   }
 
   /** Members of an object that may be changed; empty for other values. */
@@ -238,6 +265,7 @@ function applyOp(node: Node | undefined, op: PatchOp, draft: Draft): Node | unde
   switch (op.op) {
     case 'add':
     case 'replace':
+      draft.assertDepth(op.value.text, op.path);
       return edit(node, op.path, leafOf(op.value.text), op.op, draft);
     case 'remove':
       return edit(node, op.path, undefined, 'replace', draft);
@@ -256,8 +284,16 @@ function applyOp(node: Node | undefined, op: PatchOp, draft: Draft): Node | unde
       if (op.op === 'move' && op.path.length > op.from.length && op.from.every((part, at) => op.path[at] === part)) {
         throw new PatchRefused(`move from ${JSON.stringify(op.from.join('/'))} into itself`);
       }
-      if (op.op === 'copy') return edit(node, op.path, draft.copyOf(found), 'add', draft);
-      return edit(edit(node, op.from, undefined, 'replace', draft), op.path, asOwn(found), 'add', draft);
+      let value = op.op === 'copy' ? draft.copyOf(found) : asOwn(found);
+      // Where the path is not longer, it is nested no deeper than it was.
+      if (op.path.length > op.from.length) {
+        const text = draft.textOf(value);
+        draft.assertDepth(text, op.path);
+        // So no branch lies deeper than a pointer leads: they are walked by recursion.
+        if (value.kind === 'branch') value = leafOf(text);
+      }
+      if (op.op === 'copy') return edit(node, op.path, value, 'add', draft);
+      return edit(edit(node, op.from, undefined, 'replace', draft), op.path, value, 'add', draft);
     }
   }
 }

@@ -41,7 +41,7 @@ export class NaiveClient {
       return;
     }
     try {
-      this.#root = patchedAt(this.#root, path, parsePatch(entry.data?.text ?? '[]'));
+      this.#root = patchedAt(this.#root, path, parsePatch(entry.data?.text ?? '[]'), 0);
     } catch (error) {
       if (!(error instanceof PatchRefused)) throw error;
     }

@@ -89,6 +89,7 @@ const REJECTIONS: Record<RejectedFile['problem']['kind'], { readonly id: string;
   name: { id: 'name_not_utf8', remedy: 'Rename the file.' },
   not_utf8: { id: 'file_not_utf8', remedy: 'Save the file as UTF-8, or let SYNC_BUNDLE_IGNORE leave it out.' },
   not_json: { id: 'file_not_json', remedy: 'Repair the file, or let SYNC_BUNDLE_IGNORE leave it out.' },
+  too_deep: { id: 'file_too_deep', remedy: 'Nest the data less deep, or let SYNC_BUNDLE_IGNORE leave the file out.' },
   lfs_pointer: {
     id: 'file_is_lfs_pointer',
     remedy: 'Take the file out of LFS, or let SYNC_BUNDLE_IGNORE leave it out.',

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, test } from 'node:test';
 import fc from 'fast-check';
 import { assertSameDocuments } from '../../../test/support/same-documents.js';
+import { JsonText } from '../../lib/json-text.js';
+import { patched, patchParts } from '../../server/log/patch-rules.js';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
-import { bodyOfText, nodeText } from '../../wire/json-node.js';
+import { bodyOfText, nodeAt, nodeText } from '../../wire/json-node.js';
 import { parsePatch } from '../../wire/json-patch.js';
 import { type DataOp, diffNodes, type Layer, type LayerContent, LayerSet } from './layers.js';
 
@@ -218,3 +220,27 @@ describe('layers', () => {
 function isEmpty(value: unknown): boolean {
   return isPlain(value) && Object.keys(value).length === 0;
 }
+
+test('a patch that makes a document deeper than engines read is withheld by clients, and skipped by the log', () => {
+  const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  const ops = (levels: number): string => `[{"op":"add","path":"/x","value":${nested(levels)}}]`;
+  for (const [levels, isTaken] of [
+    [9_997, true],
+    [9_998, false],
+  ] as const) {
+    const set = new LayerSet();
+    const rank = { era: 1, seq: 1, index: 0 };
+    set.set({ id: 'put', path: ['a'], rank, content: { kind: 'put', body: bodyOfText('{"b":{}}') } });
+    const content = { kind: 'patch', ops: parsePatch(ops(levels)) } as const;
+    set.set({ id: 'patch', path: ['a', 'b'], rank: { ...rank, seq: 2 }, content });
+    const found = isTaken ? `{"b":{"x":${nested(levels)}}}` : '{"b":{}}';
+    for (const path of [[], ['a'], ['a', 'b']]) {
+      const refused = new Map<string, string>();
+      const node = nodeAt(set.compose(path, refused), ['a', 'b'].slice(path.length));
+      assert.equal(node && nodeText(node).length, found.length - '{"b":}'.length);
+      assert.deepEqual([...refused.keys()], isTaken ? [] : ['patch']);
+    }
+    const parts = patchParts(JsonText.trusted(ops(levels))) ?? [];
+    assert.equal(patched({ data: JsonText.of({ b: {} }) }, [{ below: ['b'], parts }], 1)?.data.text, found);
+  }
+});

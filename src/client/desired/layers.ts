@@ -146,7 +146,7 @@ function applyLayer(
       return withValue(node, below, undefined);
     case 'patch':
       try {
-        return patchedAt(node, below, content.ops);
+        return patchedAt(node, below, content.ops, path.length);
       } catch (error) {
         if (!(error instanceof PatchRefused)) throw error;
         refused?.set(layer.id, error.message);

@@ -151,6 +151,15 @@ describe('static documents', () => {
     });
   }
 
+  it('are nested as deep below their folder as engines read, and no deeper', () => {
+    const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+    staticLayers({ ...HELD, data: [{ folder: 'a/b', text: nested(9_998) }] });
+    assert.throws(() => staticLayers({ ...HELD, data: [{ folder: 'a/b', text: nested(9_999) }] }), {
+      code: 'engine_refused',
+      message: /folder a\/b in commit h1 is nested too deep: .*10000 levels deep, and 2 of them are its path/,
+    });
+  });
+
   it('folders have one normal form', () => {
     for (const [folder, path] of [
       ['.', []],

@@ -1,5 +1,6 @@
 import { SyncError } from '../../lib/errors.js';
 import { checkJson } from '../../lib/json.js';
+import { depthLimit, JsonTooDeep, levelsBelow } from '../../lib/json-check.js';
 import { jsonKind } from '../../lib/json-text.js';
 import { PathTree } from '../../lib/path-tree.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
@@ -64,18 +65,20 @@ function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<str
 
 /**
  * The static documents as layers, in load order. Throws `engine_refused` that names the folder of a data file that is
- * not JSON, or of a root document that is not an object.
+ * not JSON or nested too deep, or of a root document that is not an object.
  */
 export function staticLayers(content: PolicyContent): Layer[] {
   return content.data.map(({ folder, text }, index) => {
+    const path = folderPath(folder);
     try {
-      checkJson(text);
+      checkJson(text, levelsBelow(path.length));
     } catch (cause) {
-      throw new SyncError('engine_refused', `the data file of folder ${folder} in commit ${content.hash} is not JSON`, {
+      const isDeep = cause instanceof JsonTooDeep;
+      const problem = isDeep ? `is nested too deep: ${depthLimit(path.length)}` : 'is not JSON';
+      throw new SyncError('engine_refused', `the data file of folder ${folder} in commit ${content.hash} ${problem}`, {
         cause,
       });
     }
-    const path = folderPath(folder);
     if (path.length === 0 && jsonKind(text.trim()) !== 'object') {
       throw new SyncError(
         'engine_refused',

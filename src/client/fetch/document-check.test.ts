@@ -44,6 +44,18 @@ describe('the check of a document says what the check of JSON in pieces says', (
     }
   });
 
+  it('of documents below a path, whose segments are levels, too', () => {
+    for (const segments of [1, 3, 9_000, 9_999, 10_000, 20_000]) {
+      const most = Math.max(0, MAX_JSON_DEPTH - segments);
+      for (const levels of [most - 1, most, most + 1].filter((each) => each >= 0)) {
+        const bytes = Buffer.from(levels === 0 ? '1' : '['.repeat(levels) + ']'.repeat(levels));
+        const said = verdict(createDocumentCheck(segments), bytes, 1000);
+        assert.equal(said, verdict(new JsonCheck({ maxDepth: most }), bytes, 1000));
+        assert.equal(said === '', levels <= most);
+      }
+    }
+  });
+
   it('of any', () => {
     fc.assert(fc.property(fc.json(), (text) => assertSame(Buffer.from(text))));
     fc.assert(fc.property(fc.json(), fc.nat(40), (text, cut) => assertSame(Buffer.from(text.slice(0, cut)))));

@@ -21,9 +21,9 @@ export interface Fetcher {
    * Waits for a slot and reads one document, once. Resolves when the whole document has arrived and is one JSON value within the
    * limit. Rejects with `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json` or `spool_unwritable`, with
    * `retryable` for transient failures and the `retryAfterSeconds` of the source, or with the signal's reason. `onLarge` receives
-   * a large document while it arrives.
+   * a large document while it arrives. `segments`: of the path that the document is for.
    */
-  fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge): Promise<FetchResult>;
+  fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge, segments?: number): Promise<FetchResult>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
@@ -65,7 +65,7 @@ export function createFetcher(
     provider: FetchProvider,
     request: FetchRequest,
     signal: AbortSignal,
-    onLarge: OnLarge | undefined,
+    { onLarge, segments }: { onLarge: OnLarge | undefined; segments: number | undefined },
   ): Promise<FetchResult> {
     const startedAt = performance.now();
     const stop = createStop();
@@ -76,7 +76,7 @@ export function createFetcher(
       signal.throwIfAborted();
       const sink = {
         limitBytes: spool.limitBytes,
-        take: (source: FetchSource) => spool.spool(source, stop.signal, onLarge),
+        take: (source: FetchSource) => spool.spool(source, stop.signal, onLarge, segments),
       };
       const context = { sink, signal: stop.signal, outbound, SyncError };
       const result = await unlessStopped(provider.fetch(request, context), stop);
@@ -100,10 +100,15 @@ export function createFetcher(
   }
 
   return {
-    async fetch(request, signal, onLarge) {
+    async fetch(request, signal, onLarge, segments) {
       const provider = providerOf(request);
       const host = provider.host?.(request) ?? hostOf(request.url);
-      return limiter.run(host, signal, () => fetchNow(provider, request, signal, onLarge), provider.perHost);
+      return limiter.run(
+        host,
+        signal,
+        () => fetchNow(provider, request, signal, { onLarge, segments }),
+        provider.perHost,
+      );
     },
     close: async () => {
       await Promise.all(providers.map((provider) => closeProvider(provider, log)));

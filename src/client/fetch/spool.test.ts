@@ -119,6 +119,18 @@ describe('spool', () => {
     }
   });
 
+  it('refuses what is nested too deep below the path that it is for', async () => {
+    const spool = await createSpool({ dir, limitBytes: 100_000 });
+    const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+    const take = (text: string, source = pieces(text, 5000)) => spool.spool(source, never, undefined, 2);
+    await using _body = await take(nested(9_998));
+    await assert.rejects(take(nested(9_999)), {
+      code: 'fetch_not_json',
+      message: 'data may be nested 10000 levels deep, and 2 of them are its path: nested deeper than 9998 at byte 9998',
+    });
+    await assert.rejects(spool.spool([Buffer.from(nested(20))], never, undefined, 9_990), { code: 'fetch_not_json' });
+  });
+
   it('leaves nothing behind when the source fails or the signal aborts', async () => {
     const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000, pieceBytes: 1 });
     const broken = new Error('connection reset');

@@ -4,10 +4,11 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { depthLimit, JsonTooDeep } from '../../lib/json-check.js';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
 import type { ArrivingBody } from './arriving-file.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
-import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
+import { createDocumentCheck, shortJson } from './document-check.js';
 
 /**
  * A body that its caller disposes of after the last read; disposing twice is harmless. A stream that has already opened the file
@@ -40,11 +41,13 @@ export interface Spool {
    * limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` if the file cannot be written, the signal's
    * reason, or the error of `source`; leaves nothing behind then. Checks the signal between chunks, so a source that may hang must
    * end by itself when the signal aborts. `onLarge` receives a large document while it arrives.
+   * `segments`: of the path that the document is for, which bound how deep it may be nested.
    */
   spool(
     source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     signal: AbortSignal,
     onLarge?: OnLarge,
+    segments?: number,
   ): Promise<OwnedBody>;
 }
 
@@ -66,11 +69,13 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   }
   return {
     limitBytes,
-    async spool(source, signal, onLarge) {
+    async spool(source, signal, onLarge, segments = 0) {
       signal.throwIfAborted();
-      const short = Array.isArray(source) ? shortBody(source, Math.min(limitBytes, memoryLimitBytes)) : undefined;
+      const short = Array.isArray(source)
+        ? shortBody(source, Math.min(limitBytes, memoryLimitBytes), segments)
+        : undefined;
       if (short !== undefined) return short;
-      const check = createDocumentCheck();
+      const check = createDocumentCheck(segments);
       const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes }, onLarge);
       try {
         for await (const chunk of source) {
@@ -78,11 +83,11 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
           if (sink.sizeBytes + chunk.length > limitBytes) {
             throw new SyncError('fetch_too_large', `the document is larger than ${limitBytes} bytes`);
           }
-          asJson(() => check.push(chunk));
+          asJson(() => check.push(chunk), segments);
           await sink.write(chunk, check.isOpen);
         }
         signal.throwIfAborted();
-        asJson(() => check.end());
+        asJson(() => check.end(), segments);
         return await sink.finish();
       } catch (error) {
         await sink.discard(error);
@@ -93,11 +98,11 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
 }
 
 /** Fast path for a short document that has arrived; undefined if it is long or not JSON. */
-function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody | undefined {
+function shortBody(chunks: readonly Uint8Array[], limitBytes: number, segments: number): OwnedBody | undefined {
   const sizeBytes = chunks.reduce((sum, { length }) => sum + length, 0);
-  if (sizeBytes > limitBytes || sizeBytes >= SHORT_BYTES) return undefined;
+  if (sizeBytes > limitBytes) return undefined;
   const bytes = Buffer.concat(chunks, sizeBytes);
-  const text = shortJson(bytes);
+  const text = shortJson(bytes, segments);
   return text === undefined ? undefined : bodyOfText(text, bytes);
 }
 
@@ -246,11 +251,12 @@ class Sink {
   }
 }
 
-function asJson(step: () => void): void {
+function asJson(step: () => void, segments: number): void {
   try {
     step();
   } catch (cause) {
-    throw new SyncError('fetch_not_json', `the document is not JSON: ${errorText(cause)}`, { cause });
+    const what = cause instanceof JsonTooDeep ? depthLimit(segments) : 'the document is not JSON';
+    throw new SyncError('fetch_not_json', `${what}: ${errorText(cause)}`, { cause });
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { TaskSet } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { JsonText } from '../../lib/json-text.js';
 import { silentLogger } from '../../lib/log.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { bodyOfText } from '../../wire/json-node.js';
@@ -32,10 +33,17 @@ describe('fetching entries', () => {
   function fetcherOver(
     source: Source,
     pollMinMs = 10,
-  ): { fetcher: EntryFetcher; known: (fields: object) => KnownEntry; written: string[]; reads: () => number } {
+  ): {
+    fetcher: EntryFetcher;
+    known: (fields: object) => KnownEntry;
+    written: string[];
+    reads: () => number;
+    segmentsAsked: unknown[];
+  } {
     const written: string[] = [];
     const layers = new Map<string, object>();
     let reads = 0;
+    const segmentsAsked: unknown[] = [];
     const table = new EntryTable();
     const apply = (entry: KnownEntry, event: EntryEvent): void => {
       table.apply(entry, event);
@@ -50,7 +58,8 @@ describe('fetching entries', () => {
         applier: { layers } as unknown as Applier,
         table,
         tasks,
-        fetch: async (request) => {
+        fetch: async (request, _signal, _onLarge, segments) => {
+          segmentsAsked.push(segments);
           reads++;
           events.push('read');
           return source(request, reads);
@@ -64,7 +73,7 @@ describe('fetching entries', () => {
       ends.push(() => fetcher.stop(entry));
       return entry;
     };
-    return { fetcher, known, written, reads: () => reads };
+    return { fetcher, known, written, reads: () => reads, segmentsAsked };
   }
 
   function entryWith(fields: object): KnownEntry {
@@ -109,6 +118,24 @@ describe('fetching entries', () => {
   function mark(name: string, ms: number): Promise<void> {
     return pause(ms).then(() => void events.push(name));
   }
+
+  it('are nested as deep below their path as engines read: inline data that is deeper fails, and the source is told', async () => {
+    const { fetcher, known, written, segmentsAsked } = fetcherOver(() => document('1'));
+    const nested = (levels: number) => JsonText.trusted('['.repeat(levels) + ']'.repeat(levels));
+    const inline = (levels: number) => known({ url: '', data: nested(levels) });
+    const deep = inline(10_000);
+    fetcher.fetch(deep);
+    assert(deep.state.kind === 'fetching');
+    assert.match(deep.state.error ?? '', /10000 levels deep, and 1 of them are its path/);
+    fetcher.fetch(inline(9_999));
+    assert.equal(written.length, 1);
+    fetcher.fetch(known({}));
+    await readTimes(1);
+    await tasks.settled();
+    fetcher.fetch(known({ save_method: 'PATCH' }));
+    await readTimes(2);
+    assert.deepEqual(segmentsAsked, [1, 0]);
+  });
 
   describe('a source that is read at an interval', () => {
     it('keeps its rhythm when connections come and go: no timer starts anew, none is added', async () => {

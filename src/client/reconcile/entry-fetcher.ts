@@ -1,5 +1,6 @@
 import { type BackoffOptions, backoffMs, sleep, type TaskSet } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import { depthProblem } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
@@ -101,6 +102,12 @@ export class EntryFetcher {
       return;
     }
     const { data, save_method: method } = entry.entry;
+    const tooDeep = method === 'PUT' && data ? depthProblem(data.text, entry.path.length) : undefined;
+    if (tooDeep !== undefined) {
+      this.#deps.apply(entry, { kind: 'fetch_failed', error: tooDeep });
+      this.#deps.log.error({ path: docPathText(entry.path), error: tooDeep }, 'inline data cannot be saved');
+      return;
+    }
     const body = method === 'DELETE' || !data ? undefined : bodyOfText(data.text);
     this.#deps.apply(entry, { kind: 'arrived', body, fetched: undefined });
   }
@@ -195,13 +202,14 @@ export class EntryFetcher {
   }
 
   async #fetchOnce(entry: KnownEntry, source: Source, request: string, signal: AbortSignal): Promise<void> {
-    const { url, config } = entry.entry;
+    const { url, config, save_method: method } = entry.entry;
+    const isPut = method === 'PUT'; // what a patch writes is checked where it is applied
     const { apply } = this.#deps;
     const isValid = this.#isHeld(entry) && (source.validFor ?? request) === request;
     const previous = isValid && entry.fetched !== undefined ? { previous: entry.fetched } : {};
     const { fetch, traces } = this.#deps;
     const read = (): ReturnType<typeof fetch> =>
-      fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry));
+      fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry), isPut ? entry.path.length : 0);
     const result = await (traces === undefined ? read() : traces.fetch(entry, read));
     if (result.outcome === 'unchanged') {
       if (!signal.aborted) apply(entry, { kind: 'unchanged', fetched: undefined });

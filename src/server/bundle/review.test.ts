@@ -113,6 +113,22 @@ test('a commit is refused whose bundle would be too large, though each review re
   );
 });
 
+test('a data file that is nested deeper below its folder than engines read refuses the commit, also where it is moved', async () => {
+  const nested = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+  const { review } = reviewing({
+    root: { 'data.json': nested(10_000) },
+    moved: { 'x/data.json': nested(10_000) },
+    fits: { 'x/y/data.json': `\n${nested(9_998)}` },
+    deeper: { 'x/y/z/data.json': `\n${nested(9_998)}` },
+  });
+  await review.review('root', undefined);
+  const reason =
+    /x\/data.json:1 .*nested too deep \(.*10000 levels deep, and 1 of them are its path\): nested deeper than 9999/;
+  await assert.rejects(review.review('moved', 'root'), refusedFor(reason));
+  await review.review('fits', 'root');
+  await assert.rejects(review.review('deeper', 'fits'), refusedFor(/x\/y\/z\/data.json:2 .*nested too deep/));
+});
+
 test('what fails in an unexpected way refuses the commit; what git says does not', async () => {
   const { review, snapshots } = reviewing({ one: { 'a.rego': 'package a' }, two: { 'a.rego': 'package b' } });
   await review.review('one', undefined);

@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 import { SyncError } from '../../lib/errors.js';
-import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
+import { depthLimit, JsonCheck, JsonSyntaxError, JsonTooDeep, levelsBelow } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
 import { lineAt, lineNotUtf8 } from '../../lib/text-lines.js';
 import { CommitRefused } from '../source/commit-refused.js';
@@ -92,7 +92,7 @@ const NO_BUNDLE = 'cannot be put into a bundle';
 
 /** Files with the same key are checked alike. */
 function keyOf(file: BundleFile): string {
-  return file.blob + file.kind + rootMark(file);
+  return file.blob + file.kind + (file.kind === 'data' ? levelsAbove(file) : '');
 }
 
 /** Makes of a file what bundles have of it. */
@@ -153,9 +153,13 @@ function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<str
   return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
 }
 
-/** The root accepts only objects, so content that was checked elsewhere is checked again there. */
-function rootMark(file: BundleFile): string {
-  return file.kind === 'data' && directoryOf(file.path) === '.' ? '/' : '';
+/**
+ * The segments of the document that a data file becomes. How deep it may be nested depends on them, and the root takes only objects: content
+ * that was checked elsewhere is checked again.
+ */
+function levelsAbove({ path }: BundleFile): number {
+  const folder = directoryOf(path);
+  return folder === '.' ? 0 : folder.split('/').length;
 }
 
 function checkName(hash: string, file: BundleFile): void {
@@ -175,7 +179,7 @@ export function nameProblem(file: Pick<BundleFile, 'path'>): string | undefined 
 
 /** Why a file cannot be served because of its content, as the end of a sentence that begins with its name. */
 export interface ContentProblem {
-  readonly kind: 'not_utf8' | 'not_json' | 'not_object' | 'lfs_pointer';
+  readonly kind: 'not_utf8' | 'not_json' | 'too_deep' | 'not_object' | 'lfs_pointer';
   readonly text: string;
   /** Undefined: the whole file. */
   readonly line?: number;
@@ -188,7 +192,8 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   if (broken !== undefined) return { kind: 'not_utf8', text: 'is not UTF-8', line: broken };
   if (isLfsPointer(bytes)) return { kind: 'lfs_pointer', text: LFS_TEXT };
   if (file.kind !== 'data') return undefined;
-  const check = new JsonCheck();
+  const above = levelsAbove(file);
+  const check = new JsonCheck({ maxDepth: levelsBelow(above) });
   let kind: string;
   try {
     check.push(bytes);
@@ -196,9 +201,11 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause;
     const line = cause instanceof JsonSyntaxError ? { line: lineAt(bytes, cause.offset) } : {};
+    if (cause instanceof JsonTooDeep)
+      return { kind: 'too_deep', text: `is nested too deep (${depthLimit(above)})`, ...line, cause };
     return { kind: 'not_json', text: 'is not valid JSON', ...line, cause };
   }
-  if (rootMark(file) === '' || kind === 'object') return undefined;
+  if (above > 0 || kind === 'object') return undefined;
   return { kind: 'not_object', text: 'must be a JSON object at the root' };
 }
 

@@ -105,7 +105,7 @@ function worked({ entry, path, patches }: FoldItem): PeerEntry {
   if (patches.length === 0) return entry;
   const { data, implied, ...rest } = entry;
   const waiting = patches.map((patch) => ({ below: patch.path.slice(path.length), parts: patch.parts ?? [] }));
-  const document = data instanceof JsonText ? patched({ data, implied }, waiting) : undefined;
+  const document = data instanceof JsonText ? patched({ data, implied }, waiting, path.length) : undefined;
   return document === undefined ? { ...rest, save_method: 'DELETE' } : { ...rest, ...document };
 }
 

@@ -78,8 +78,9 @@ function problemOf(entries: readonly PeerEntry[], index: number, live: LiveItems
     isAtOrBelow(at, path);
   if (!between.every(joins)) return 'another entry of the update also writes to the document';
   let node: Node | undefined = leafOf(text.text);
-  for (const { entry, path: at } of between) node = applied(node, at.slice(path.length), entry).node;
-  return applied(node, item.path.slice(path.length), item.entry).refused;
+  const above = path.length;
+  for (const { entry, path: at } of between) node = applied(node, { above, below: at.slice(above) }, entry).node;
+  return applied(node, { above, below: item.path.slice(above) }, item.entry).refused;
 }
 
 function fits({ topics }: PeerEntry, wanted: ReadonlySet<string>): boolean {
@@ -89,12 +90,12 @@ function fits({ topics }: PeerEntry, wanted: ReadonlySet<string>): boolean {
 /** The document after a patch, as in {@link patched}: a patch that does not apply changes nothing. */
 function applied(
   node: Node | undefined,
-  below: DocPath,
+  { above, below }: { above: number; below: DocPath },
   { data }: PeerEntry,
 ): { node: Node | undefined; refused?: string } {
   const ops = (patchParts(data) ?? []).map(({ op }) => op);
   try {
-    return { node: patchedAt(node, below, ops) };
+    return { node: patchedAt(node, below, ops, above) };
   } catch (error) {
     if (!(error instanceof PatchRefused)) throw error;
     return { node, refused: error.message };

@@ -75,9 +75,13 @@ export interface WorkedDocument {
 
 /**
  * The document after the patches, in order; undefined if they removed all of it. A patch that does not apply is skipped, as by every
- * client.
+ * client. `above`: segments of the path of the document.
  */
-export function patched(document: WorkedDocument, patches: readonly WaitingPatch[]): WorkedDocument | undefined {
+export function patched(
+  document: WorkedDocument,
+  patches: readonly WaitingPatch[],
+  above: number,
+): WorkedDocument | undefined {
   if (patches.length === 0) return document;
   let at: Node | undefined = withImplied(leafOf(document.data.text), (document.implied ?? []).map(parsePointer));
   for (const { below, parts } of patches) {
@@ -86,6 +90,7 @@ export function patched(document: WorkedDocument, patches: readonly WaitingPatch
         at,
         below,
         parts.map(({ op }) => op),
+        above,
       );
     } catch (error) {
       if (!(error instanceof PatchRefused)) throw error;
