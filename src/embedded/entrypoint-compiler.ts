@@ -28,6 +28,9 @@ interface Running {
   loaded: Pick<CompileJob, 'policy' | 'documents'> | undefined;
 }
 
+/** How long entrypoints may take that are compiled together: they are answered meanwhile. */
+export const COMPILE_MS = 30_000;
+
 /** How long a process waits for the next job at most: questions of new paths come soon after each other. */
 const KEEP_MS = 10_000;
 /** How long it may take to find out which entrypoints of a job cannot be compiled: those that are not known by then are left out. */

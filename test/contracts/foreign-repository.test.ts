@@ -3,7 +3,6 @@ import { chown, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import type { CheckGo } from '../../src/checker/check-engine.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
@@ -11,6 +10,7 @@ import { remoteBranches } from '../../src/server/source/remote-branches.js';
 import { runCommand } from '../support/command.js';
 import { gitRepoAt, runGit } from '../support/git-repo.js';
 import { runHere } from '../support/run-here.js';
+import { sharedGo } from '../support/shared-go.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 
 /** A repository of this machine that belongs to somebody else: containers and services have users of their own. */
@@ -60,12 +60,7 @@ describe('a repository that belongs to another user', { skip }, () => {
     assert.match(found.stdout, /branch master is at/);
     const go = await GoProcess.start({ host: { fetch: () => Promise.reject(new Error('a check sends no requests')) } });
     t.after(() => go.kill('the test is over'));
-    const startGo = async (): Promise<CheckGo> => ({
-      parse: (modules, version) => go.parse(modules, version),
-      check: (policy, documents) => go.check(policy, documents),
-      version: go.version,
-      kill: async () => undefined,
-    });
+    const startGo = async () => sharedGo(go);
     for (const target of [[path], [path, '--branch', 'master'], [pathToFileURL(path).href]]) {
       const checked = await runHere('policysync', ['check', ...target], env, '', { startGo });
       assert.equal(checked.code, 0, checked.stdout + checked.stderr);

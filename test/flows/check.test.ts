@@ -5,7 +5,6 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { CheckGo } from '../../src/checker/check-engine.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { type CommandResult, runCommand } from '../support/command.js';
 import { type FileContent, type GitRepo, gitRepo } from '../support/git-repo.js';
@@ -14,6 +13,7 @@ import { listening } from '../support/http-server.js';
 import { testOpa } from '../support/opa.js';
 import { repoRoot } from '../support/repo.js';
 import { runHere } from '../support/run-here.js';
+import { sharedGo } from '../support/shared-go.js';
 import { following } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -38,6 +38,7 @@ interface Report {
     ignored: object[];
     others: string[];
   };
+  readonly entrypoints?: { compiled: string[]; with_go: { path: string; reason: string }[] };
   readonly against?: Record<string, unknown>;
   readonly findings: Finding[];
 }
@@ -47,13 +48,7 @@ let go: GoProcess;
 
 /** `policysync check` in this process. */
 function runCheck(args: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> {
-  const shared: CheckGo = {
-    parse: (modules, version) => go.parse(modules, version),
-    check: (policy, documents) => go.check(policy, documents),
-    version: go.version,
-    kill: async () => undefined,
-  };
-  return runHere('policysync', ['check', ...args], env, '', { startGo: async () => shared });
+  return runHere('policysync', ['check', ...args], env, '', { startGo: async () => sharedGo(go) });
 }
 
 /** Runs `policysync check --json`; asserts the exit code. */
@@ -161,6 +156,32 @@ describe('policysync check', () => {
     assert.doesNotMatch(stdout, /✓/);
     await writeFile(join(dir.path, 'data.json'), '{}');
     assert.deepEqual(notInOrder(await check(0, [dir.path])), []);
+  });
+
+  it('names the decisions that an embedded engine does not compile, each with its reason, which is no mistake', async () => {
+    const values = Array.from({ length: 10_001 }, (_, index) => index).join(',');
+    await using repo = await repoOf({
+      'app/rbac.rego': RBAC,
+      'app/large.rego': `package app.large\n\nlist := [${values}]\n\nhas if input.x in list\n`,
+      'app/http.rego': 'package app.http\n\nanswer := http.send({"method": "get", "url": "http://x"}).body\n',
+      'limits/data.json': '{"max": 3}',
+    });
+    const of = ['/app/rbac/allow', 'app/large/has', 'app/http/answer', 'app/nowhere'].join(',');
+    const report = await check(0, [repo.path, '--embedded-engine-entrypoints', of]);
+    assert.deepEqual(report.entrypoints?.compiled, ['app/rbac/allow']);
+    const reasons = new Map(report.entrypoints?.with_go.map(({ path, reason }) => [path, reason]));
+    assert.deepEqual([...reasons.keys()].sort(), ['app/http/answer', 'app/large/has', 'app/nowhere']);
+    assert.match(reasons.get('app/large/has') ?? '', /app\/large.rego:3.* more than 10000 values/);
+    assert.match(reasons.get('app/http/answer') ?? '', /http.send/);
+    assert.equal(reasons.get('app/nowhere'), 'the policy has no rule at this path');
+    const { code, stdout } = await runCheck(['--strict', '--bundle-ignore', 'app/http.rego', repo.path], {
+      SYNC_EMBEDDED_ENGINE_ENTRYPOINTS: of,
+    });
+    assert.equal(code, 0, stdout);
+    const lines = stdout.replace(/\n {2}/g, ' ');
+    assert.match(lines, /✓ entrypoints: app\/rbac\/allow is compiled\n/);
+    assert.match(lines, /✓ entrypoints: app\/large\/has is not compiled: .*10000 values/);
+    assert.equal((await check(0, [repo.path])).entrypoints, undefined);
   });
 
   it('many JSON files that are no data files are one line', async () => {

@@ -27,6 +27,7 @@ const OF_CLIENT = {
   policyDirs: CLIENT_SETTINGS.policyDirs,
   engineV0Compat: CLIENT_SETTINGS.engineV0Compat,
   inlineEngineExecPath: CLIENT_SETTINGS.inlineEngineExecPath,
+  embeddedEntrypoints: CLIENT_SETTINGS.embeddedEntrypoints,
 };
 /** The settings that decide what is in a bundle, and how a client reads it. */
 export const CHECK_SETTINGS = { ...OF_SERVER, ...OF_CLIENT };
@@ -38,9 +39,10 @@ export type CheckSettings = ReturnType<typeof checkSettings>;
 export function checkSettings(command: Command, env: NodeJS.ProcessEnv) {
   const sources = { env, flags: givenFlags(command, CHECK_SETTINGS) };
   const { policyRepoCloneTimeoutMs } = SERVER_SETTINGS;
-  const { inlineEngineConfig } = CLIENT_SETTINGS;
+  const { inlineEngineConfig, embeddedMaxEntrypoints, embeddedMemoryLimitBytes } = CLIENT_SETTINGS;
+  const ofClient = { ...OF_CLIENT, inlineEngineConfig, embeddedMaxEntrypoints, embeddedMemoryLimitBytes };
   return {
     ...loadProgramSettings('server', { ...OF_SERVER, policyRepoCloneTimeoutMs }, sources).values,
-    ...loadProgramSettings('client', { ...OF_CLIENT, inlineEngineConfig }, sources).values,
+    ...loadProgramSettings('client', ofClient, sources).values,
   };
 }

@@ -1,4 +1,4 @@
-import { type Compiled, dataFileAt } from '../../checker/check-engine.js';
+import { type Compiled, dataFileAt, type Entrypoints } from '../../checker/check-engine.js';
 import type { TextFile } from '../../checker/messages.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { errorFinding, type Finding, okFinding, warningFinding } from '../findings.js';
@@ -14,7 +14,7 @@ const SENDING = ['http.send', 'net.lookup_ip_addr'];
 
 /** What OPA says of the policy. Pure. */
 export function policyFindings({ modules, data }: BundleFiles, compiled: Compiled): Finding[] {
-  const { problems, v0, opaVersion, builtins } = compiled;
+  const { problems, v0, opaVersion, taken } = compiled;
   if (problems.length > 0) {
     return problems.slice(0, SHOWN).map(({ message, file, row, conflictPath }) => {
       const place = { ...(file !== undefined && { file }), ...(row !== undefined && { line: row }) };
@@ -29,7 +29,7 @@ export function policyFindings({ modules, data }: BundleFiles, compiled: Compile
     });
   }
   if (modules.length + data.length === 0) return [];
-  const sending = SENDING.filter((name) => builtins.includes(name));
+  const sending = SENDING.filter((name) => taken?.facts.builtins.includes(name));
   const versions = v0.size === 0 ? 'Rego v1' : `${modules.length - v0.size} as Rego v1, ${v0.size} as v0`;
   return [
     okFinding(
@@ -45,6 +45,16 @@ export function policyFindings({ modules, data }: BundleFiles, compiled: Compile
         `it calls ${name}, which an embedded engine refuses`,
         'Let clients have an OPA program, or set SYNC_EMBEDDED_HTTP_SEND=true for http.send (docs/engine.md).',
       ),
+    ),
+  ];
+}
+
+/** How an embedded engine would answer the decisions that the settings name. None is a mistake: Go gives the same answers. Pure. */
+export function entrypointFindings({ compiled, withGo }: Entrypoints): Finding[] {
+  return [
+    ...compiled.map((path) => okFinding('entrypoint_compiled', 'entrypoints', `${path} is compiled`)),
+    ...withGo.map(({ path, reason }) =>
+      okFinding('entrypoint_with_go', 'entrypoints', `${path} is not compiled: ${reason}`),
     ),
   ];
 }

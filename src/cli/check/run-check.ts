@@ -1,4 +1,11 @@
-import { CheckEngine, type Compiled, composeData, type StartGo, type StaticData } from '../../checker/check-engine.js';
+import {
+  CheckEngine,
+  type Compiled,
+  compiledEntrypoints,
+  composeData,
+  type StartGo,
+  type StaticData,
+} from '../../checker/check-engine.js';
 import { acquireOpa } from '../../client/engine/acquire-opa.js';
 import { regoMode } from '../../client/engine/rego-versions.js';
 import { CLIENT_SETTINGS } from '../../client/options.js';
@@ -18,7 +25,13 @@ import { compareBundles } from './compare.js';
 import { dataFindings } from './data-findings.js';
 import { fileFindings } from './file-findings.js';
 import { type CheckedContent, openContent } from './open-content.js';
-import { bundleListing, differenceFindings, policyFindings, testFindings } from './policy-findings.js';
+import {
+  bundleListing,
+  differenceFindings,
+  entrypointFindings,
+  policyFindings,
+  testFindings,
+} from './policy-findings.js';
 import { runTests } from './run-tests.js';
 
 /** The whole repository, as a client asks for it. */
@@ -77,7 +90,15 @@ async function findingsOf(
     ...dataFindings(files.data, files.modules),
     ...policyFindings(files, compiled),
   ];
-  const more = { opa_version: compiled.opaVersion, bundle: bundleListing(files, compiled.v0) };
+  const more: Record<string, unknown> = {
+    opa_version: compiled.opaVersion,
+    bundle: bundleListing(files, compiled.v0),
+  };
+  if (settings.embeddedEntrypoints.length > 0 && compiled.taken !== undefined) {
+    const entrypoints = await compiledEntrypoints(compiled.taken, settings, io.env, startGo);
+    findings.push(...entrypointFindings(entrypoints));
+    more.entrypoints = { compiled: entrypoints.compiled, with_go: entrypoints.withGo };
+  }
   if (options.test === true) findings.push(...(await tested(engine, { files, statics, compiled }, settings, io.env)));
   if (options.against === undefined) return { ...more, findings };
   const { against, found } = await compared(files, options.against, options, settings, io);

@@ -15,8 +15,8 @@ const TIMEOUT_MS = 120_000;
 export const SENDS_NOTHING: GoHost = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
 
 /** Starts OPA's own code in a process of its own, for one check, which kills it. */
-export async function startCheckGo(env: NodeJS.ProcessEnv): Promise<TimedGo> {
-  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host: SENDS_NOTHING });
+export async function startCheckGo(env: NodeJS.ProcessEnv, memoryLimitBytes?: number): Promise<TimedGo> {
+  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host: SENDS_NOTHING, memoryLimitBytes });
   return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS, compileMs: TIMEOUT_MS });
 }
 

@@ -1,5 +1,6 @@
 import { EngineArtifact } from '../../embedded/artifact.js';
 import { EmbeddedOpa } from '../../embedded/embedded-opa.js';
+import { COMPILE_MS } from '../../embedded/entrypoint-compiler.js';
 import { type EvaluatorOptions, startEvaluator } from '../../embedded/evaluator/start-evaluator.js';
 import type { GoHost } from '../../embedded/go/go-host.js';
 import { GoProcess } from '../../embedded/go/go-process.js';
@@ -17,8 +18,6 @@ import type { CreateEngineDeps, RunningEngine } from './running-engine.js';
 
 /** A policy of thousands of modules compiles longer than any single request takes. */
 const WORK_FACTOR = 4;
-/** To compile entrypoints: they are answered meanwhile. */
-const COMPILE_MS = 30_000;
 /** First delay before a part of the engine is started again. */
 const RETRY_MIN_MS = 200;
 
