@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module';
 import type { DestinationStream } from 'pino';
-import type prettyFactory from 'pino-pretty';
+import type { prettyFactory } from 'pino-pretty';
 import { escapeControls } from './control-characters.js';
 import { readableLine } from './log-line.js';
+import { LogOutput } from './log-output.js';
 
 /**
  * Lines for people: date and time of this place, level, message, then the other fields; in colours on a terminal that has them. What others
@@ -10,10 +11,8 @@ import { readableLine } from './log-line.js';
  */
 export function pretty(): DestinationStream {
   // Loaded here and not at the top: who logs JSON has no use for it.
-  const factory = createRequire(import.meta.url)('./pino-pretty.cjs') as typeof prettyFactory;
-  const lines = factory({
-    destination: 2,
-    sync: true,
+  const library = createRequire(import.meta.url)('./pino-pretty.cjs') as { prettyFactory: typeof prettyFactory };
+  const print = library.prettyFactory({
     ignore: 'pid,hostname,name',
     translateTime: 'SYS:yyyy-mm-dd HH:MM:ss.l',
     colorize: process.stderr.isTTY && process.stderr.hasColors(),
@@ -22,5 +21,6 @@ export function pretty(): DestinationStream {
     errorLikeObjectKeys: ['err'],
     messageFormat: (line, key) => escapeControls(String(line[key] ?? '')),
   });
-  return { write: (line) => lines.write(readableLine(line)) };
+  const output = new LogOutput(2);
+  return { write: (line) => output.write(print(readableLine(line))) };
 }

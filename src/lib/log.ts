@@ -1,6 +1,7 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { LOG_LEVELS, type LogLevel, LogLevels } from './log-levels.js';
 import { jsonLine } from './log-line.js';
+import { LogOutput } from './log-output.js';
 import { pretty } from './log-pretty.js';
 
 /** Writes one line: its fields and what happened, or that alone. */
@@ -131,23 +132,25 @@ class ComponentLogger implements Logger {
  * the exit the operating system decides when they come to the disk: to wait for that would hold the whole program each time.
  */
 function gathered(fd: number): DestinationStream & { flush(): void } {
-  const destination = pino.destination({ dest: fd, sync: true, minLength: GATHER_BYTES });
-  let isWaiting = false;
+  const output = new LogOutput(fd);
+  let waiting: string[] = [];
+  let length = 0;
   const flush = (): void => {
-    isWaiting = false;
-    destination.flushSync();
+    const text = waiting.join('');
+    waiting = [];
+    length = 0;
+    if (text !== '') output.write(text);
   };
-  const write = (): void => {
-    isWaiting = false;
-    destination.flush();
-  };
-  process.once('exit', flush);
+  process.once('exit', () => {
+    flush();
+    output.sync();
+  });
   return {
     write(line) {
-      destination.write(jsonLine(line));
-      if (isWaiting) return;
-      isWaiting = true;
-      setTimeout(write, GATHER_MS).unref();
+      const text = jsonLine(line);
+      length += text.length;
+      if (waiting.push(text) === 1) setTimeout(flush, GATHER_MS).unref();
+      if (length >= GATHER_BYTES) flush();
     },
     flush,
   };

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { it } from 'node:test';
@@ -43,3 +44,16 @@ it('a reader that goes away ends the program', async () => {
   command.process.stdout.once('data', () => command.process.stdout.destroy());
   assert.deepEqual([(await command.result).code, command.stderr()], [0, '']);
 });
+
+for (const format of ['json', 'pretty']) {
+  it(`a server whose log nobody reads any more ends when it is asked to (${format})`, async () => {
+    await using dir = await tempDir();
+    const args = ['run', '--server-bind-port', '0', '--log-format', format, '--state-dir', join(dir.path, 'state')];
+    await using command = startCommand('server', args, {});
+    await command.says(/listening/);
+    command.process.stderr.destroy();
+    await once(command.process.stderr, 'close');
+    command.process.kill('SIGTERM');
+    assert.equal((await command.result).code, 0);
+  });
+}

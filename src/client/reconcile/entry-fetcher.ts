@@ -105,7 +105,8 @@ export class EntryFetcher {
     const tooDeep = method === 'PUT' && data ? depthProblem(data.text, entry.path.length) : undefined;
     if (tooDeep !== undefined) {
       this.#deps.apply(entry, { kind: 'fetch_failed', error: tooDeep });
-      this.#deps.log.error({ path: docPathText(entry.path), error: tooDeep }, 'inline data cannot be saved');
+      const error = new SyncError('fetch_not_json', tooDeep);
+      this.#deps.log.error({ path: docPathText(entry.path), ...failureFields(error) }, 'inline data cannot be saved');
       return;
     }
     const body = method === 'DELETE' || !data ? undefined : bodyOfText(data.text);
