@@ -135,7 +135,7 @@ test('our publish-data-update publishes through a Python OPAL server with a data
   };
   const wrongType = await publishes(tokens.client, '/refused');
   assert.equal(wrongType.code, 1);
-  assert.match(wrongType.stderr, /answered 401: Incorrect 'peer_type' claim/);
+  assert.match(wrongType.stderr, /nothing was sent: the token of SYNC_CLIENT_TOKEN is of type client/);
   // OPAL's server repeats a bad token in its answer.
   const broken = `${tokens.datasource.slice(0, -8)}AAAAAAAA`;
   const badSignature = await publishes(broken, '/refused');
