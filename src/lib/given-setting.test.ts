@@ -44,6 +44,12 @@ describe('a secret whose file is read again', () => {
     assert.equal(token?.reveal(), 'third');
   });
 
+  it('is warned of once, however often it is read', () => {
+    const { values, warnings } = loadSettings(settings, { env: { SYNC_TOKEN_FILE: secretFile('"quoted"') } });
+    for (let use = 0; use < 3; use++) assert.equal(values.token?.reveal(), '"quoted"');
+    assert.equal(warnings.length, 1, warnings.join('\n'));
+  });
+
   it('stays what it is where a program hands the settings on', () => {
     const path = secretFile('first');
     const { values } = loadSettings(settings, { env: { SYNC_TOKEN_FILE: path } });

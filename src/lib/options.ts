@@ -134,9 +134,11 @@ function rereadSecret(
 ): FileSecret | undefined {
   const { secretFile } = given;
   if (setting.isReread !== true || secretFile === undefined) return undefined;
+  const first = checkedValue(given, setting, warn) as Secret;
+  // Whoever reads it later is not warned again.
   const secretIn = (text: string): string =>
-    (checkedValue({ ...given, value: text }, setting, warn) as Secret).reveal();
-  return new FileSecret(secretFile, secretIn(String(given.value)), secretIn);
+    (checkedValue({ ...given, value: text }, setting, () => undefined) as Secret).reveal();
+  return new FileSecret(secretFile, first.reveal(), secretIn);
 }
 
 function textOf(value: string | readonly string[], { domain }: Setting<unknown>): string {

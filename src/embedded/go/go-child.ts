@@ -25,9 +25,9 @@ function end(): void {
 const WATCHED: ReadonlySet<GoCallName> = new Set(['decide', 'query', 'http', 'compile']);
 
 /**
- * Watches the memory of the process while a policy is evaluated or compiled to WebAssembly: Go's own limit is looked at after calls only, and one of them could take
- * 4 GiB before. A process that has more than a quarter beyond the limit ends. Documents and policies on their way in have copies
- * beside Go's memory, so nobody looks meanwhile.
+ * Watches the memory of the process while a policy is evaluated or compiled to WebAssembly: Go's own limit is looked at after calls
+ * only, and one of them could take 4 GiB before. A process that has more than a quarter beyond the limit ends. Documents and policies on
+ * their way in have copies beside Go's memory, so nobody looks meanwhile.
  */
 class MemoryWatch {
   readonly #limitBytes: number;
