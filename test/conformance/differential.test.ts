@@ -81,7 +81,7 @@ describe('compiled and Go give the same bytes', () => {
     const compiled = new Set(policy.entrypoints);
     const found: string[] = [];
     const asked = new Set<string>();
-    for (const input of fc.sample(arbitraryInput, { numRuns: LONG ? 2000 : 30, seed: SEED })) {
+    for (const input of fc.sample(arbitraryInput, { numRuns: LONG ? 2000 : 40, seed: SEED })) {
       for (const name of names) {
         if (!compiled.has(`t/p_${name}`)) continue;
         const used = new Set([...(all[name] ?? '').matchAll(/input\.(\w+)/g)].map(([, member]) => member));
@@ -99,7 +99,7 @@ describe('compiled and Go give the same bytes', () => {
   it('for random policies', async () => {
     const found: string[] = [];
     let compiled = 0;
-    const numRuns = LONG ? 1000 : 30;
+    const numRuns = LONG ? 1000 : 40;
     const inputs = fc.sample(arbitraryInput, { numRuns: 4, seed: SEED });
     for (const { rego, rules } of fc.sample(arbitraryModule, { numRuns, seed: SEED })) {
       const policy = await loadModule(rego, rules);

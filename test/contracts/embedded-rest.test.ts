@@ -11,6 +11,7 @@ import { startOpa, type TestOpa } from '../support/opa.js';
 import { startFront } from '../support/opa-front.js';
 import { type ComparedRequest, difference, send } from '../support/rest-comparison.js';
 import { REFUSED_REQUESTS, REST_DOCUMENTS, REST_MODULES, REST_REQUESTS, REST_RULES } from '../support/rest-requests.js';
+import { runSize } from '../support/run-size.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -87,8 +88,8 @@ const V0_REQUESTS: readonly ComparedRequest[] = [
   ]),
 ];
 
-/** Of so many cases one is asked; with SYNC_TEST_LONG all are. */
-const SAMPLE = 48;
+/** Of so many cases one is asked. */
+const SAMPLE = runSize({ long: 1, ci: 24, quick: 48 });
 /** Cases in one policy at most. */
 const TOGETHER = 30;
 
@@ -197,8 +198,7 @@ async function loadEmbedded(opa: EmbeddedOpa, { modules, documents }: Group, has
 /** The cases that are asked. */
 function sampledGroups(): Group[] {
   const { cases } = readCases();
-  const step = process.env.SYNC_TEST_LONG === '1' ? 1 : SAMPLE;
-  return groupsOf(cases.filter(({ inputTerm }, index) => inputTerm === undefined && index % step === 0));
+  return groupsOf(cases.filter(({ inputTerm }, index) => inputTerm === undefined && index % SAMPLE === 0));
 }
 
 describe('the REST API of the embedded engine has the bytes of OPA', () => {

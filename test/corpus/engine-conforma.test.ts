@@ -19,12 +19,12 @@ import {
 import { startEngine, type TestEngine } from '../support/engine.js';
 import { runGit } from '../support/git-repo.js';
 import { field, postJson } from '../support/http.js';
+import { runSize } from '../support/run-size.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 const CORPUS = corpusFile('conforma-policy.bundle');
 const LAST = 500;
-const LONG = process.env.SYNC_TEST_LONG === '1';
 
 /**
  * The functions that this repository's own engine adds to OPA, with their numbers of arguments. Plain OPA refuses every
@@ -116,7 +116,7 @@ async function walk(t: TestContext, folder: string, { v0Compatible, directories,
   const startedMs = performance.now();
   const [gitDir, rules] = [join(folder, 'repo'), join(folder, 'show-modules.rego')];
   const newest = (await branchCommits(gitDir, 'main')).slice(-LAST);
-  const chosen = newest.filter((_, index) => (newest.length - 1 - index) % (LONG ? 1 : every) === 0);
+  const chosen = newest.filter((_, index) => (newest.length - 1 - index) % every === 0);
   const [first = ''] = chosen;
   // And back to the first one, as after a force-push: an engine that was left behind by refused commits must heal.
   const commits = [...chosen, first];
@@ -249,8 +249,12 @@ describe('the history of a large repository', { skip: CORPUS.skip }, () => {
   after(() => dir[Symbol.asyncDispose]());
 
   test('every step of real history that OPA takes leaves an engine as a complete bundle does; others change nothing', (t) =>
-    walk(t, dir.path, { v0Compatible: true, directories: ['.'], every: 100 }));
+    walk(t, dir.path, { v0Compatible: true, directories: ['.'], every: runSize({ long: 1, ci: 50, quick: 100 }) }));
 
   test('the same for some directories, read as Rego v1', (t) =>
-    walk(t, dir.path, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 250 }));
+    walk(t, dir.path, {
+      v0Compatible: false,
+      directories: ['policy', 'acceptance', 'ec'],
+      every: runSize({ long: 1, ci: 100, quick: 250 }),
+    }));
 });

@@ -8,6 +8,7 @@ import { bundleHttpServer } from '../support/bundle-http-server.js';
 import { runGit } from '../support/git-repo.js';
 import { EVIL_ENTRIES } from '../support/hostile-archives.js';
 import { field, postJson, request } from '../support/http.js';
+import { runSize } from '../support/run-size.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
@@ -50,7 +51,7 @@ test('an archive that leads out, links, or unpacks without end is refused by nam
   }
   for (const entries of fc.sample(EVIL_ENTRIES, {
     seed: SEED,
-    numRuns: process.env.SYNC_TEST_LONG === '1' ? 150 : 12,
+    numRuns: runSize({ long: 150, ci: 60, quick: 12 }),
   })) {
     const asked = bundles.answered(200);
     await bundles.put(await tarGz(entries));

@@ -7,11 +7,12 @@ import { after, before, describe, test } from 'node:test';
 import { createSpool, type Spool } from '../../src/client/fetch/spool.js';
 import { disposeDocuments, readBackup } from '../../src/client/offline/backup-reader.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
+import { patience } from '../support/until.js';
 
 /** What whoever may write into the folder of a backup puts in its place: none of it holds up a start, fills memory, or leaves the spool. */
 
 const MIB = 1024 * 1024;
-const WITHIN_MS = 30_000;
+const WITHIN_MS = 5000;
 const HEADER = {
   ...{ id: 'b', created: '2026-11-26T00:00:00.000Z', directories: ['.'], scope: 'default', policy_size: 4 },
   position: { epoch: 'e', era: 1, next: 1, last_seq: 1, seen: [] },
@@ -43,7 +44,8 @@ describe('a backup that somebody else wrote', () => {
 
   /** What comes of a file: its documents by path, or why it is not used. */
   async function readOf(path: string): Promise<string> {
-    const signal = AbortSignal.timeout(WITHIN_MS);
+    const withinMs = WITHIN_MS * patience();
+    const signal = AbortSignal.timeout(withinMs);
     const reading = readBackup(path, spool, signal).then(
       async (content) => {
         await disposeDocuments(content?.documents ?? []);
@@ -51,7 +53,7 @@ describe('a backup that somebody else wrote', () => {
       },
       (error: unknown) => String((error as Error).message),
     );
-    const late = new Promise<string>((resolve) => setTimeout(() => resolve('HELD UP'), WITHIN_MS).unref());
+    const late = new Promise<string>((resolve) => setTimeout(() => resolve('HELD UP'), withinMs).unref());
     return await Promise.race([reading, late]);
   }
 

@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { expressSites, fastifySites, type GuardedSite, type Served, writeFiles } from '../support/guarded-sites.js';
 import { parsed } from '../support/http.js';
+import { runSize } from '../support/run-size.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 
 /**
@@ -189,7 +190,7 @@ const SPELLED = [
 ];
 
 /** Of the addresses each site is asked for two in each way, others than the site before: each pair of the three meets. */
-const ADDRESSES_A_WAY = process.env.SYNC_TEST_LONG === '1' ? SPELLED.length : 2;
+const ADDRESSES_A_WAY = runSize({ long: SPELLED.length, ci: SPELLED.length, quick: 2 });
 
 /** What the site at this place is asked for. */
 function targetsOf(site: number): string[] {
@@ -242,7 +243,7 @@ describe('what the policy is told of an address', () => {
       .filter((text) => ['/', '*'].includes(text[0] ?? '') || /^https?:\/\/./i.test(text));
     for (const site of sites) {
       const holds = async (text: string): Promise<void> => void (await isServed(site, text));
-      await fc.assert(fc.asyncProperty(target, holds), { numRuns: process.env.SYNC_TEST_LONG === '1' ? 400 : 40 });
+      await fc.assert(fc.asyncProperty(target, holds), { numRuns: runSize({ long: 400, ci: 80, quick: 40 }) });
     }
   });
 
