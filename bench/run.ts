@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import type { BackboneKind } from '../test/support/backbone-servers.js';
 import { testOpa } from '../test/support/opa.js';
 import { repoRoot } from '../test/support/repo.js';
 import { type Verdict, verdicts } from './lib/goals.js';
@@ -24,10 +25,14 @@ const OPTIONS = {
   quick: { type: 'boolean', default: false },
   turns: { type: 'string', default: '1' },
   check: { type: 'boolean', default: false },
+  minutes: { type: 'string' },
+  backbone: { type: 'string' },
   json: { type: 'string' },
   profile: { type: 'string' },
   list: { type: 'boolean', default: false },
 } as const;
+
+const BACKBONES: Readonly<Record<string, BackboneKind>> = { postgres: 'Postgres', redis: 'Redis', nats: 'NATS' };
 
 async function main(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
@@ -42,6 +47,11 @@ async function main(args: readonly string[]): Promise<number> {
   const quick = values.quick || values.check;
   const turns = Number(values.turns);
   if (!Number.isInteger(turns) || turns < 1) throw new Error(`--turns ${values.turns}: it is a number, at least 1`);
+  const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
+  if (minutes !== undefined && !(minutes > 0)) throw new Error(`--minutes ${values.minutes}: it is a number above 0`);
+  const backbone = values.backbone === undefined ? undefined : BACKBONES[values.backbone];
+  if (values.backbone !== undefined && backbone === undefined)
+    throw new Error(`--backbone ${values.backbone}: there are ${Object.keys(BACKBONES).join(', ')}`);
   const json = lineWriter(values.json);
   json({ kind: 'run', at: new Date().toISOString(), quick, check: values.check, turns, ...machine(opa) });
 
@@ -53,6 +63,8 @@ async function main(args: readonly string[]): Promise<number> {
       opa,
       systems,
       turns,
+      minutes,
+      backbone,
       onStart: (what) => console.error(`... ${what}`),
       onFailure: (what, error) => {
         failures++;

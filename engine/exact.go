@@ -185,6 +185,15 @@ func (x *exact) expr(e *ast.Expr, bound varSet, isOrdered bool) []*ast.Expr {
 	switch terms := e.Terms.(type) {
 	case *ast.Term:
 		top(terms)
+		switch {
+		case !hasBody(terms):
+		case e.Negated:
+			x.stay(e.Location, "not of a comprehension")
+		default:
+			// OPA's planner leaves out a value that stands alone, since it is not false; but what stands in it may be an error.
+			x.count++
+			e.Terms = ast.Equality.Expr(ast.VarTerm(fmt.Sprintf("__exact%d__", x.count)), terms).Terms
+		}
 	case []*ast.Term:
 		if e.IsCall() && isOrdered && e.Operator().String() == ast.WalkBuiltin.Name {
 			x.stay(e.Location, "the order of walk counts")
@@ -220,6 +229,16 @@ func (x *exact) expr(e *ast.Expr, bound varSet, isOrdered bool) []*ast.Expr {
 		x.stay(e.Location, "uses and, or, or not { ... }")
 	}
 	return guards
+}
+
+// hasBody is true for a comprehension, and for a value that has one.
+func hasBody(term *ast.Term) bool {
+	found := false
+	ast.WalkClosures(term, func(any) bool {
+		found = true
+		return true
+	})
+	return found
 }
 
 // inside changes what has bodies of its own within a term that is no reference.

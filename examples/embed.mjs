@@ -1,4 +1,4 @@
-// Server and client inside one program, in place of `sync-server run` and `sync-client run`.
+// Server and client inside one program, in place of `policysync server` and `policysync client`.
 //
 //   npm run build && node examples/embed.mjs <policy repository> [branch]
 import { CLIENT_SETTINGS, createClient, createLogger, createServer, loadSettings, SERVER_SETTINGS } from 'policysync';

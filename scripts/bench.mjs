@@ -14,6 +14,6 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = 'build';
 
 await main(async () => {
-  await compile(ROOT, BUILD);
+  await compile(ROOT, BUILD, { installed: true });
   return run(process.execPath, [join(ROOT, BUILD, 'bench', 'run.js'), ...process.argv.slice(2)], { cwd: ROOT });
 });

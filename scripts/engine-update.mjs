@@ -12,7 +12,7 @@ import { Fatal, main, run } from './lib/run.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const ENGINE = join(ROOT, 'engine');
-const PINS = join(ROOT, 'src', 'client', 'engine', 'opa-version.ts');
+const PINS = join(ROOT, 'src', 'client', 'engine', 'get-opa', 'opa-version.ts');
 const OPA = 'github.com/open-policy-agent/opa';
 
 function options(args) {

@@ -1,27 +1,25 @@
 // Prints the notes of one version: its part of CHANGELOG.md, one line for each paragraph and item, links that work elsewhere.
 //
 //   node scripts/release-notes.mjs v0.2.0          a tag or a version; without one the version of package.json
-//   node scripts/release-notes.mjs --unreleased    what is not released yet
+//   node scripts/release-notes.mjs --unreleased    what is not released yet, changes/ included
 //
 // `--root <folder>` reads another repository. Links are absolute where SITE_SOURCE, or GitHub's variables, say where files are.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { joinedPart, partOf, readChanges } from './lib/changelog.mjs';
 import { Fatal, main } from './lib/run.mjs';
 
-/** The lines between the heading of a part and the next heading of its level; undefined without such a heading. */
-function partOf(changelog, isHeading) {
-  const lines = changelog.split('\n');
-  const start = lines.findIndex((line) => line.startsWith('## ') && isHeading(line.slice(3)));
-  if (start < 0) return undefined;
-  const next = lines.findIndex((line, at) => at > start && line.startsWith('## '));
-  return lines.slice(start + 1, next < 0 ? undefined : next);
-}
-
-/** `Unreleased`, or a version with its date. */
-function isPartOf(heading, name) {
-  if (name === 'Unreleased') return heading === name;
-  return heading.startsWith(`${name} - `) && /^\d{4}-\d{2}-\d{2}$/.test(heading.slice(name.length + 3));
+/** The lines of a released version: its part has a date. */
+function releasedPart(changelog, version) {
+  const part = partOf(
+    changelog,
+    (heading) => heading.startsWith(`${version} - `) && /^\d{4}-\d{2}-\d{2}$/.test(heading.slice(version.length + 3)),
+  );
+  if (part !== undefined) return part.lines;
+  throw new Fatal(
+    `CHANGELOG.md has no part "## ${version} - <year-month-day>": "node scripts/changelog.mjs" makes it of changes/.`,
+  );
 }
 
 /** Release notes keep line breaks: lines of one paragraph or item become one. Code blocks stay. */
@@ -55,7 +53,7 @@ function sourceOf(env, tag) {
 
 /** A release can download OPA: each of its official assets has a sum. */
 function requireSums(root) {
-  const file = 'src/client/engine/opa-version.ts';
+  const file = 'src/client/engine/get-opa/opa-version.ts';
   if (!existsSync(join(root, file))) return; // another repository
   const missing = /^ {2}'?(opa_[\w.]+)'?: '',$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1];
   if (missing === undefined) return;
@@ -76,15 +74,14 @@ await main(() => {
   if (!values.unreleased && version !== own) {
     throw new Fatal(`package.json has version ${own}, not ${version}: set it with "npm version ${version}", then tag.`);
   }
-  const name = values.unreleased ? 'Unreleased' : version;
-  const part = partOf(changelog, (heading) => isPartOf(heading, name));
-  if (part === undefined) {
-    throw new Fatal(
-      `CHANGELOG.md has no part "## ${name}${values.unreleased ? '' : ' - <year-month-day>'}": what is released has a part with its date.`,
-    );
-  }
+  const part = values.unreleased
+    ? joinedPart(partOf(changelog, (heading) => heading.endsWith(' - unreleased'))?.lines ?? [], readChanges(root))
+    : releasedPart(changelog, version);
   const text = unwrapped(part).join('\n').trim();
-  if (text === '') throw new Fatal(`The part "${name}" of CHANGELOG.md is empty: say what changes for users.`);
+  if (text === '') {
+    const where = values.unreleased ? 'changes/' : `The part "${version}" of CHANGELOG.md`;
+    throw new Fatal(`${where} is empty: say what changes for users.`);
+  }
   if (!values.unreleased) requireSums(root);
   console.log(absoluteLinks(text, sourceOf(process.env, values.unreleased ? 'main' : `v${version}`)));
   return 0;

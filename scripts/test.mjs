@@ -85,22 +85,15 @@ function words(text) {
 }
 
 /**
- * The OPA for the tests, `{path}`: SYNC_TEST_OPA, else what the product's own search gives. `{missing}` says why there is none, where
- * neither is configured.
+ * The OPA for the tests, `{path}`: SYNC_TEST_OPA, else what the product finds or downloads, else a build with Go. `{missing}` says why
+ * there is none, where neither is configured.
  */
 async function opa() {
-  const engine = join(BUILD, 'src', 'client', 'engine');
-  const { acquireOpa } = await import(pathToFileURL(join(engine, 'acquire-opa.js')));
-  const { progressPrinter } = await import(pathToFileURL(join(engine, 'acquire-progress.js')));
+  const { opaProgram } = await import(pathToFileURL(join(BUILD, 'test', 'support', 'opa-program.js')));
   const given = process.env.SYNC_TEST_OPA;
   try {
-    const found = await acquireOpa({
-      ...(given ? { execPath: given } : {}),
-      env: process.env,
-      allowDownload: true,
-      onProgress: progressPrinter(process.stdout),
-    });
-    return { path: found.path };
+    const { path } = await opaProgram({ ...(given ? { execPath: given } : {}), stream: process.stdout });
+    return { path };
   } catch (error) {
     if (error.code === 'engine_not_found') return { missing: error.message };
     throw new Fatal(`The tests need OPA: ${error.message}`, { cause: error });

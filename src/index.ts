@@ -24,8 +24,8 @@ export type {
 } from './client/fetch/provider.js';
 export { CLIENT_SETTINGS, type ClientSettings } from './client/options.js';
 export { ERROR_CODES, type ErrorCode, SyncError } from './lib/errors.js';
-export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/log.js';
-export type { LoadedSettings } from './lib/options.js';
+export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/observe/log.js';
+export type { LoadedSettings } from './lib/settings/options.js';
 export { SERVER_SETTINGS, type ServerSettings } from './server/options.js';
 export { createServer, type GivenServerSettings, type Server, type ServerDeps } from './server/server.js';
 export { loadSettings } from './settings.js';

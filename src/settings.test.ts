@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { errorText } from './lib/errors.js';
-import type { Settings } from './lib/setting.js';
-import { settingHint } from './lib/setting-names.js';
+import type { Settings } from './lib/settings/setting.js';
+import { settingHint } from './lib/settings/setting-names.js';
 import { loadSettings, SECTIONS } from './settings.js';
 
 const ALL = Object.values(SECTIONS).flatMap((settings: Settings) => Object.values(settings));
@@ -43,7 +43,7 @@ it('variables of others are left alone', () => {
       'SYNC_HOST',
     ],
     ...['SYNC_INTERVAL', 'SYNC_LOG', 'SYNC_MODE', 'SYNC_PASSWORD', 'SYNC_PORT', 'SYNC_SERVER_NAME', 'SYNC_TIMEOUT'],
-    ...['SYNC_TOKEN', 'SYNC_URL', 'SYNC_USER', 'SYNC_WORKERS', 'OPAL_SERVER_PORT', 'OPAL_POLICY_REPO_ULR'],
+    ...['SYNC_TOKEN', 'SYNC_URL', 'SYNC_USER', 'SYNC_WORKERS', 'OPAL_SERVER_PORT', 'OPAL_DEFAULT_DATA_URL'],
   ].sort();
   const env = Object.fromEntries(others.map((name) => [name, 'x']));
   assert.deepEqual(loadSettings(SECTIONS.server, { env }).unknown, others);

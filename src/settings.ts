@@ -1,7 +1,7 @@
 import { CLIENT_SETTINGS } from './client/options.js';
-import type { SettingSources } from './lib/given-setting.js';
-import { type LoadedSettings, loadSettings as loadKnowing } from './lib/options.js';
-import { envNames, type Settings, secretFileEnv } from './lib/setting.js';
+import type { SettingSources } from './lib/settings/given-setting.js';
+import { type LoadedSettings, readSettings as loadKnowing } from './lib/settings/options.js';
+import { envNames, type Settings, secretFileEnv } from './lib/settings/setting.js';
 import { SERVER_SETTINGS } from './server/options.js';
 
 /** The sections of the configuration file, with the settings of each. */
@@ -27,8 +27,9 @@ function knownVariables(): string[] {
 }
 
 /**
- * Reads settings, all of a program or some: a flag counts before the environment, the environment before the file, the file before the
- * default. Throws `config_invalid` that names every bad value at once, and each SYNC_ variable that is nearly one of ours.
+ * Reads settings, all of a program or some: a flag counts before the environment, the environment
+ * before the file, the file before the default. Throws `config_invalid` that names every bad value
+ * at once, and each SYNC_ or OPAL_ variable that is nearly one of ours.
  */
 export function loadSettings<S extends Settings>(settings: S, sources: SettingSources): LoadedSettings<S> {
   return loadKnowing(settings, sources, knownVariables());

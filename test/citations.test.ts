@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { anchor, exists, filesBelow, headings, read } from './support/repo-pages.js';
+import { anchor, exists, filesBelow, headings, pages, read } from './support/repo-pages.js';
 import { specRows } from './support/spec-page.js';
 import { brokenReferences, referencesOf } from './support/test-references.js';
 
@@ -40,6 +40,12 @@ function commentsOf(source: string): string[] {
   return comments;
 }
 
+/** Whether a page is there, and the heading of it that is named. */
+function leadsSomewhere([, path = '', fragment]: RegExpMatchArray): boolean {
+  if (!exists(path)) return false;
+  return fragment === undefined || headings(read(path)).some((heading) => anchor(heading) === fragment);
+}
+
 /** What of a text leads nowhere. */
 function brokenCitations(text: string): string[] {
   const numbers = [...text.matchAll(NUMBERED)].flatMap(([, first = '', more = '']) => [
@@ -47,11 +53,7 @@ function brokenCitations(text: string): string[] {
     ...(more.match(/[DP][\d.]+/g) ?? []),
   ]);
   const rows = [...text.matchAll(OF_SPECIFICATION)].map(([, row = '']) => row);
-  const paths = [...text.matchAll(PAGE)].filter(([, path = '', fragment]) => {
-    return (
-      !exists(path) || (fragment !== undefined && !headings(read(path)).some((heading) => anchor(heading) === fragment))
-    );
-  });
+  const paths = [...text.matchAll(PAGE)].filter((link) => !leadsSomewhere(link));
   return [
     ...numbers.filter((number) => !NUMBERS.has(number)),
     ...rows.filter((row) => !ROWS.has(row)),
@@ -73,12 +75,16 @@ test('every citation in a comment leads to what is there', () => {
 });
 
 test('every page that a message, a help text or another page names is there', () => {
-  const files = [...filesBelow('src', /\.ts$/), ...filesBelow('docs', /\.md$/), 'README.md', 'CONTRIBUTING.md'];
-  const broken = files.flatMap((file) => {
-    const paths = [...read(file).matchAll(PAGE)].map(([, path = '']) => path);
-    return paths.filter((path) => !exists(path)).map((path) => `${file}: ${path}`);
-  });
-  assert.deepEqual(broken, []);
+  const folders = ['src', 'ui/src', 'docs', 'deploy', 'examples', 'scripts', 'schema', 'site/lib', 'bench', '.github'];
+  const files = folders.flatMap((folder) => filesBelow(folder, /\.(?:[cm]?[jt]s|md|json|ya?ml|tpl|conf|service)$/));
+  const named = [...files, ...pages()].map((file) => ({ file, links: [...read(file).matchAll(PAGE)] }));
+  assert(named.filter(({ links }) => links.length > 0).length > 30, 'links to pages were not found');
+  assert.deepEqual(
+    named.flatMap(({ file, links }) =>
+      links.filter((link) => !leadsSomewhere(link)).map(([link]) => `${file}: ${link}`),
+    ),
+    [],
+  );
 });
 
 test('a citation that leads nowhere is found, whatever its form', () => {

@@ -5,11 +5,11 @@ import { test } from 'node:test';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
 import { generatedPages } from '../scripts/lib/docs-pages.js';
-import { OPA_VERSION } from '../src/client/engine/opa-version.js';
+import { OPA_VERSION } from '../src/client/engine/get-opa/opa-version.js';
 import { CLIENT_SETTINGS } from '../src/client/options.js';
-import { parseConfigFile } from '../src/lib/config-file.js';
-import { loadSettings } from '../src/lib/options.js';
-import { envNames, flagName, type Setting, type Settings, secretFileFlag } from '../src/lib/setting.js';
+import { parseConfigFile } from '../src/lib/settings/config-file.js';
+import { readSettings } from '../src/lib/settings/options.js';
+import { envNames, flagName, type Setting, type Settings, secretFileFlag } from '../src/lib/settings/setting.js';
 import { SERVER_SETTINGS } from '../src/server/options.js';
 import { repoRoot } from './support/repo.js';
 import { anchor, exists, headings, pages, read } from './support/repo-pages.js';
@@ -49,7 +49,7 @@ const schemaAccepts = ((): ((text: string) => boolean) => {
 function programAccepts(section: keyof typeof SECTIONS, setting: Setting<unknown>, line: string): boolean {
   try {
     const file = parseConfigFile(`${section}:\n  ${line}\n`, 'it', SECTIONS).get(section);
-    loadSettings({ it: setting }, { env: {}, file });
+    readSettings({ it: setting }, { env: {}, file });
     return true;
   } catch {
     return false;
@@ -165,7 +165,7 @@ test('the schema of the configuration file refuses what the program refuses of e
 });
 
 test('the schema of the configuration file accepts what the page shows, and each default', () => {
-  const page = read('docs/configuration.md');
+  const page = read('docs/reference/settings.md');
   const [, example = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
   assert.equal(parseConfigFile(example, 'example', SECTIONS).size, 2);
   assert(schemaAccepts(example));
@@ -185,7 +185,7 @@ test('the schema of the configuration file accepts what the page shows, and each
       .map((setting) => `  ${flagName(setting)}: ${sampleOf(settings, flagName(setting))}`);
     const text = `${name}:\n${lines.join('\n')}\n`;
     const file = parseConfigFile(text, name, SECTIONS).get(name);
-    assert.deepEqual(loadSettings(settings, { env: {}, file }).values, loadSettings(settings, { env: {} }).values);
+    assert.deepEqual(readSettings(settings, { env: {}, file }).values, readSettings(settings, { env: {} }).values);
     assert(schemaAccepts(text), text);
   }
 });
@@ -199,14 +199,14 @@ function sampleOf(settings: Settings, key: string): string {
 }
 
 test('the threat model names every suite of attacks, and only tests that are there', () => {
-  const page = readFileSync(join(repoRoot(), 'docs', 'security.md'), 'utf8');
+  const page = readFileSync(join(repoRoot(), 'docs', 'why', 'security-model.md'), 'utf8');
   const table = page.slice(page.indexOf('## Threat model'));
   const named = new Set([...table.matchAll(/`((?:src|test)\/[^`]*\.test\.ts)`/g)].map(([, file]) => file ?? ''));
   const suites = readdirSync(join(repoRoot(), 'test', 'security')).filter((file) => file.endsWith('.test.ts'));
   assert.deepEqual(
     suites.filter((file) => !named.has(`test/security/${file}`)),
     [],
-    'attacks that no row of docs/security.md names',
+    'attacks that no row of docs/why/security-model.md names',
   );
   assert.deepEqual(
     [...named].filter((file) => !existsSync(join(repoRoot(), file))),
@@ -258,8 +258,8 @@ test('every link from a page to a file or a heading of the repository leads ther
   assert.deepEqual(broken, []);
 });
 
-test('docs/errors.md escapes what would begin a tag, and shows no entity', () => {
-  const page = read('docs/errors.md');
+test('docs/reference/errors.md escapes what would begin a tag, and shows no entity', () => {
+  const page = read('docs/reference/errors.md');
   assert(!page.includes('&lt;'));
   const outside = page.replace(/`[^`]*`|<!--.*?-->/g, '');
   assert.doesNotMatch(outside, /(?<!\\)</);

@@ -3,7 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type EngineEvent, type EngineState, engineTransition } from '../src/client/reconcile/engine-state.js';
-import { type TransactionEvent, type TransactionState, transition } from '../src/client/status/transactions.js';
+import {
+  type TransactionEvent,
+  type TransactionState,
+  transactionTransition,
+} from '../src/client/status/transactions.js';
 import { repoRoot } from './support/repo.js';
 
 /** A way into a failure must have a way out, also where there is nothing to do: each table of states is walked for that. */
@@ -87,12 +91,12 @@ describe('states of failure', () => {
       { state: 'running', failed: false, depth: 0 },
     ];
     for (let at = open.pop(); at !== undefined; at = open.pop()) {
-      const { next, effects } = transition(at.state, 'all_applied');
+      const { next, effects } = transactionTransition(at.state, 'all_applied');
       assert.equal(next, 'ended');
       if (at.failed) assert(effects.includes('record'), `${at.state} ends well, and its failure stays the last word`);
       if (at.depth === 5) continue;
       for (const event of Object.keys(DATA_EVENTS) as TransactionEvent[]) {
-        const after = transition(at.state, event);
+        const after = transactionTransition(at.state, event);
         const isFailure = event === 'entry_failed' || event === 'some_refused';
         // The entries of a failure that left it are recorded with the transaction that they count for now.
         const hasLeft = event === 'some_left' || event === 'nothing_to_do';

@@ -7,6 +7,7 @@ import { applied, type Json, type PlacedEntry } from './faults/model.js';
 import { readOptions } from './faults/options.js';
 import { random } from './faults/random.js';
 import type { Sample } from './faults/sampler.js';
+import { type PlacedUpdate, Told } from './faults/told.js';
 import { account } from './faults/verdict.js';
 import { assertSameDocuments } from './support/same-documents.js';
 
@@ -56,6 +57,22 @@ describe('the judge of test:faults', () => {
     const empty = (unresolved: number[]): Sample => sample(1, [], { position: { epoch: 'e', through: 2, unresolved } });
     assert.match(String(found(both, [empty([])])), /nothing in place of/);
     assert.deepEqual(found(both, [empty([2])]), []);
+  });
+
+  it('knows that a load has a document under the seq of the patch that the log has worked into it', () => {
+    const whole = put(1, '/t/r/b', { x: { n: number + 1 } });
+    const n = ++number;
+    const ops = [{ op: 'add', path: '/y', value: { n } }] as const;
+    const patch: PlacedEntry = { ...whole, n, seq: 2, path: '/t/r/b/a', what: { method: 'PATCH', ops } };
+    const empty = (unresolved: number[]): Sample => sample(1, [], { position: { epoch: 'e', through: 2, unresolved } });
+    assert.deepEqual(found([whole, patch], [empty([2])]), []);
+    assert.match(String(found([whole, patch], [empty([])])), /nothing in place of/);
+    const had: Sample['changes'] = [
+      [whole.path, whole.n],
+      [`${whole.path}/x`, whole.n],
+    ];
+    const lost = sample(2, [[`${whole.path}/x`, undefined]], { position: { epoch: 'e', through: 2, unresolved: [2] } });
+    assert.match(String(found([whole, patch], [sample(1, had), lost])), /\/x has nothing in place of/);
   });
 
   it('sees an engine without the commit that the page says that all hold', () => {
@@ -147,6 +164,7 @@ describe('a run of test:faults', () => {
       seconds: 12,
       faults: undefined,
       clients: 3,
+      subscribers: 0,
       instances: 1,
       backbone: undefined,
       engine: 'inline',
@@ -189,5 +207,35 @@ describe('a run of test:faults', () => {
       updates: 2,
       seconds: 2,
     });
+  });
+});
+
+describe('what a subscriber of test:faults was told', () => {
+  const log = (...seqs: number[]): PlacedUpdate[] => seqs.map((seq) => ({ seq, topics: ['alpha'] }));
+  function told(folded: number, ...seqs: number[]): Told {
+    const own = new Told(['alpha']);
+    own.begin('e', folded);
+    for (const seq of seqs) own.take(seq);
+    return own;
+  }
+
+  it('is right where it has each update of its topics after the fold, once', () => {
+    const own = told(2, 3, 3, 5);
+    assert.deepEqual(own.judge('e', [...log(1, 3), { seq: 4, topics: ['beta'] }, ...log(5)]), []);
+    assert.equal(own.through, 5);
+    assert.equal(own.take(3), false);
+  });
+
+  it('is wrong where one is missing, in between or at the end, or is in no log', () => {
+    assert.deepEqual(told(0, 1, 3).judge('e', log(1, 2, 3)), ['it was never told of seq 2']);
+    assert.deepEqual(told(0, 1).judge('e', log(1, 2)), ['it was never told of seq 2']);
+    assert.deepEqual(told(0, 1, 2).judge('e', log(1)), ['it was told of seq 2, which is in no log']);
+  });
+
+  it('counts for its own log alone, and begins anew with another', () => {
+    const own = told(0, 1, 2);
+    assert.match(String(own.judge('f', log(1, 2))), /follows log e, not f/);
+    own.begin('f', 1);
+    assert.deepEqual(own.judge('f', log(1)), []);
   });
 });

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fullName, helpText, leavesOf } from '../scripts/lib/commands-page.js';
-import { clientProgram } from '../src/cli/client-program.js';
 import { policysync } from '../src/cli/commands.js';
-import { configJson } from '../src/cli/config-text.js';
-import { serverProgram } from '../src/cli/server-program.js';
-import { loadSettings } from '../src/lib/options.js';
+import { configJson } from '../src/cli/kit/config-text.js';
+import { clientProgram } from '../src/cli/programs/client-program.js';
+import { serverProgram } from '../src/cli/programs/server-program.js';
+import { readSettings } from '../src/lib/settings/options.js';
 import { clientAnswer } from '../src/wire/client-details.js';
 import { read } from './support/repo-pages.js';
 
-/** The help as a terminal shows it; docs/commands.md has the texts, and test/docs.test.ts compares them. */
+/** The help as a terminal shows it; docs/reference/commands.md has the texts, and test/docs.test.ts compares them. */
 
 /** The text of `--help` or `--help-all`, and the words that it is made of. */
 function shown(name: string, option?: '--help-all'): string {
@@ -28,9 +28,9 @@ function shown(name: string, option?: '--help-all'): string {
   return text;
 }
 
-/** What docs/commands.md says of a command beside its help. */
+/** What docs/reference/commands.md says of a command beside its help. */
 function proseOf(name: string): string {
-  const [, section = ''] = read('docs/commands.md').split(`\n## ${name}\n`);
+  const [, section = ''] = read('docs/reference/commands.md').split(`\n## ${name}\n`);
   return (section.split('\n## ')[0] ?? '').replace(/<!-- help[\s\S]*?<!-- end -->/g, '');
 }
 
@@ -45,7 +45,7 @@ const NAMES = leavesOf(policysync(process)).map(fullName);
 const FLAG = /^ {2}(?:-\w, )?--([a-z-]+)/gm;
 
 it('the table of exit codes has those of signals, too', () => {
-  const [, table = ''] = /<!-- exit codes -->([\s\S]*?)<!-- end -->/.exec(read('docs/commands.md')) ?? [];
+  const [, table = ''] = /<!-- exit codes -->([\s\S]*?)<!-- end -->/.exec(read('docs/reference/commands.md')) ?? [];
   const codes = [...table.matchAll(/^\| (\d+) /gm)].map(([, code]) => Number(code));
   assert.deepEqual(codes, [0, 1, 2, 3, 4, 5, 6, 130, 143]);
   assert.match(table, /^\| 2 .*`init`.*cancelled/m);
@@ -111,7 +111,7 @@ describe('help', () => {
       .filter((name) => !proseOf(name).includes('`--json`'));
     assert.deepEqual(silent, []);
     const { settings } = serverProgram(process);
-    const loaded = loadSettings(settings, { env: { SYNC_AUTH_MASTER_TOKEN: 'x' } });
+    const loaded = readSettings(settings, { env: { SYNC_AUTH_MASTER_TOKEN: 'x' } });
     const printed = JSON.parse(configJson([{ section: 'server', settings, loaded }])) as { settings: object[] };
     const members = printed.settings.flatMap((one) => Object.keys(one));
     assertNames(proseOf('policysync config print'), [...new Set(members), 'from', 'path', 'line', 'secret_file']);

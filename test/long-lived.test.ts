@@ -8,25 +8,25 @@ import { repoRoot } from './support/repo.js';
 const LEAVING = [
   {
     pattern: /\bPromise\s*\.\s*(?:race|any)\b/g,
-    instead: 'firstOf of lib/async leaves nothing at the promises that lost',
+    instead: 'firstOf of lib/run/async leaves nothing at the promises that lost',
   },
   {
     pattern: /\bAbortSignal\s*\.\s*any\b/g,
-    instead: 'withAnySignal of lib/async leaves nothing at its signals',
+    instead: 'withAnySignal of lib/run/async leaves nothing at its signals',
   },
 ] as const;
 
 /** Files whose listeners of an abort stay, and why they are few. A file that adds as many as it removes needs no line. */
 const STAYING: Readonly<Record<string, string>> = {
-  'src/lib/async.ts': 'aborted: callers wait for the end of a program, a connection or a process, once',
-  'src/cli/demo/run-demo.ts': 'one for the demo',
-  'src/cli/watch/repeat.ts': 'the signal is its own',
-  'src/client/engine/opa-bundle-server.ts': 'the signal is of one activation',
+  'src/lib/run/async.ts': 'aborted: callers wait for the end of a program, a connection or a process, once',
+  'src/cli/commands/demo/run-demo.ts': 'one for the demo',
+  'src/cli/live/repeat.ts': 'the signal is its own',
+  'src/client/engine/opa/opa-bundle-server.ts': 'the signal is of one activation',
   'src/embedded/go/go-worker.ts': 'the signal is of one request',
   'src/pubsub/link.ts': 'one for the closing of a connection',
-  'src/server/sessions/ask-relay.ts': 'one for the server',
-  'src/server/sessions/heartbeats.ts': 'one for the server',
-  'src/server/sessions/sessions.ts': 'one for the server',
+  'src/server/peers/ask-relay.ts': 'one for the server',
+  'src/server/clients/heartbeats.ts': 'one for the server',
+  'src/server/compose-clients.ts': 'one for the server',
 };
 
 const ADDED = /\.addEventListener\(\s*'abort'/g;

@@ -3,12 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CLIENT_SETTINGS } from '../src/client/options.js';
-import { loadSettings } from '../src/lib/options.js';
+import { OPAL_ALONE, readSettings } from '../src/lib/settings/options.js';
+import { surelyMeant } from '../src/lib/settings/similar-name.js';
 import { SERVER_SETTINGS } from '../src/server/options.js';
 import { repoRoot } from './support/repo.js';
 import { cellsOf } from './support/spec-page.js';
 
-/** docs/opal-compatibility.md tells the truth about settings: each of OPAL's is read here, or is in the table of those that are not. */
+/** docs/reference/opal-compatibility.md tells the truth about settings: each of OPAL's is read here, or is in the table of those that are not. */
 
 /** Every setting of OPAL 0.9.x, without the prefix `OPAL_` (opal-protocol P8.2). */
 const OPAL_SETTINGS = {
@@ -66,7 +67,7 @@ function namesIn(text: string): string[] {
 
 /** The first column of the last table of the page: names, in which * stands for anything, and those that `but` takes out. */
 function withoutMeaning(): { listed: string[]; isListed: (name: string) => boolean } {
-  const page = readFileSync(join(repoRoot(), 'docs/opal-compatibility.md'), 'utf8');
+  const page = readFileSync(join(repoRoot(), 'docs/reference/opal-compatibility.md'), 'utf8');
   const table = page.slice(page.indexOf('## Settings of OPAL that mean nothing here'));
   const cells = table.split('\n').flatMap((line) => (/^\| `/.test(line) ? [cellsOf(line)[0] ?? ''] : []));
   const rows = cells.map((cell) => {
@@ -110,10 +111,21 @@ test('what is said of the settings of OPAL is about settings that it has', () =>
   );
 });
 
+test('no setting of OPAL is taken for a slip; those that could be are listed, and no others', () => {
+  const env = Object.fromEntries(NAMES.filter((name) => !ALIASES.has(name)).map((name) => [`OPAL_${name}`, 'x']));
+  for (const settings of [SERVER_SETTINGS, CLIENT_SETTINGS]) {
+    const others = [...ALIASES].map((name) => `OPAL_${name}`);
+    const loaded = readSettings({ logLevel: settings.logLevel }, { env }, others);
+    assert.deepEqual(loaded.unknown, Object.keys(env).sort());
+    const alike = Object.keys(env).filter((name) => surelyMeant(name, others).length > 0);
+    assert.deepEqual(alike.sort(), [...OPAL_ALONE]);
+  }
+});
+
 test("OPAL's names of log levels are taken, in any case; other words are not", () => {
   for (const settings of [SERVER_SETTINGS, CLIENT_SETTINGS]) {
     const level = (text: string): unknown =>
-      loadSettings({ logLevel: settings.logLevel }, { env: { OPAL_LOG_LEVEL: text } }).values.logLevel;
+      readSettings({ logLevel: settings.logLevel }, { env: { OPAL_LOG_LEVEL: text } }).values.logLevel;
     const given = ['TRACE', 'DEBUG', 'INFO', 'Success', 'warning', 'ERROR', 'CRITICAL'];
     assert.deepEqual(given.map(level), ['debug', 'debug', 'info', 'info', 'warn', 'error', 'error']);
     for (const other of ['loud', 'constructor']) assert.throws(() => level(other), { code: 'config_invalid' });

@@ -7,10 +7,10 @@ test('one place ends a process: it waits until all is printed', () => {
   assert(found.length > 0);
   assert.deepEqual(
     found
-      .filter(({ file }) => file !== 'src/cli/end-program.ts')
+      .filter(({ file }) => file !== 'src/cli/kit/end-program.ts')
       .map(({ file, line, text }) => `${file}:${line} ${text}`),
     [],
-    'endProgram of cli/end-program prints what is left before; ExitError has the exit code of a command',
+    'endProgram of cli/kit/end-program prints what is left before; ExitError has the exit code of a command',
   );
 });
 

@@ -36,7 +36,9 @@ for (const program of ['policysync', 'server', 'client']) {
       'client/client',
       'client/http',
     ];
-    const early = [...heavy, 'cli/check/run-check', 'cli/completion/model'].filter((module) => loaded.has(module));
+    const early = [...heavy, 'cli/commands/check/run-check', 'cli/commands/completion/model'].filter((module) =>
+      loaded.has(module),
+    );
     assert.deepEqual(early, []);
     const parts =
       /^(?:server|client)\/(?:log|backbone|source|bundle|sessions|routes|engine|reconcile|offline|fetch|decisions)\//;

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createClient } from '../src/client/client.js';
 import { CLIENT_SETTINGS } from '../src/client/options.js';
-import { silentLogger } from '../src/lib/log.js';
-import { loadSettings } from '../src/lib/options.js';
-import type { Setting, Settings } from '../src/lib/setting.js';
+import { silentLogger } from '../src/lib/observe/log.js';
+import { readSettings } from '../src/lib/settings/options.js';
+import type { Setting, Settings } from '../src/lib/settings/setting.js';
 import { SERVER_SETTINGS } from '../src/server/options.js';
 import { field, request } from './support/http.js';
 import { repoRoot } from './support/repo.js';
@@ -138,7 +138,7 @@ test('every endpoint of the page is one of the server or of the client', async (
     endpoints('base_url').filter((endpoint) => !ofServer.has(endpoint)),
     [],
   );
-  const { values } = loadSettings(CLIENT_SETTINGS, {
+  const { values } = readSettings(CLIENT_SETTINGS, {
     env: {
       SYNC_CLIENT_API_SERVER_PORT: '0',
       SYNC_SERVER_URL: server.url,

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type EntryEvent, type EntryState, transition as entryTransition } from '../src/client/desired/entry-state.js';
+import { type EntryEvent, type EntryState, entryTransition } from '../src/client/desired/entry-state.js';
 import { type EngineEvent, type EngineState, engineTransition } from '../src/client/reconcile/engine-state.js';
-import { type TransactionEvent, type TransactionState, transition } from '../src/client/status/transactions.js';
-import { candidateStep, type Verdict } from '../src/server/gate/gate-rules.js';
+import {
+  type TransactionEvent,
+  type TransactionState,
+  transactionTransition,
+} from '../src/client/status/transactions.js';
+import { candidateStep, type Verdict } from '../src/server/policy/gate/gate-rules.js';
 import { read } from './support/repo-pages.js';
 
 const READY = { kind: 'ready', body: undefined, error: undefined } as const;
@@ -47,7 +51,7 @@ diagram('An entry', ENTRY, ENTRY_EVENTS, (from, kind) =>
 );
 diagram('The engine', ENGINE, ENGINE_EVENTS, (from, event) => [engineTransition(from, event).next]);
 diagram('A commit at the gate', COMMIT, COMMIT_EVENTS, nextOfCommit);
-diagram('A transaction', UPDATE, UPDATE_EVENTS, (from, event) => [transition(from, event).next]);
+diagram('A transaction', UPDATE, UPDATE_EVENTS, (from, event) => [transactionTransition(from, event).next]);
 
 /** With `warn` no commit waits. */
 function nextOfCommit(from: keyof typeof COMMIT, verdict: Verdict): (keyof typeof COMMIT)[] {

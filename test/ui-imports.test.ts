@@ -81,7 +81,7 @@ test('the page has few packages, and of src the rules of the fleet and the types
   const broken = IMPORTS.filter(({ file, specifier, isType, target }) => {
     if (target === undefined) return !PACKAGES.has(specifier) && !(PACKAGES_OF[pageOf(file)] ?? []).includes(specifier);
     if (!target.startsWith('../')) return false;
-    return !target.startsWith('../../src/fleet/') && !(isType && target.startsWith('../../src/wire/'));
+    return !target.startsWith('../../src/fleet-rules/') && !(isType && target.startsWith('../../src/wire/'));
   });
   assert.deepEqual(broken.map(told), []);
 });

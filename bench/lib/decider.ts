@@ -1,4 +1,5 @@
-import { type Child, type Failed, startChild } from './child.js';
+import { join } from 'node:path';
+import { type Child, type Failed, startChild } from '../../test/support/child.js';
 
 /** Decides in a process of its own, so that the bench does not share its event loop. `await using` ends it. */
 export interface Decider extends AsyncDisposable {
@@ -35,7 +36,7 @@ export type Report = { readonly values: readonly number[] } | Failed;
 
 /** Starts the process. Rejects if it cannot decide. */
 export async function startDecider(kind: DeciderKind): Promise<Decider> {
-  const child: Child<Order, Report> = startChild<Order, Report>('decider-process.js');
+  const child: Child<Order, Report> = startChild<Order, Report>(join(import.meta.dirname, 'decider-process.js'));
   try {
     await child.order({ do: 'start', ...kind });
   } catch (error) {

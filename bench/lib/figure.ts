@@ -8,7 +8,7 @@ export type Cost = Readonly<Record<string, { readonly cpuMs: number; readonly pe
 export interface Measured {
   /** What was measured; the same words for each system. */
   readonly metric: string;
-  readonly unit: 'ms' | 'us' | 'MB' | 'KB' | '1/s' | '%';
+  readonly unit: 'ms' | 'us' | 'MB' | 'KB' | '1/s' | '%' | 'files';
   readonly samples: readonly number[];
   readonly cost?: Cost;
 }

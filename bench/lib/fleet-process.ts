@@ -1,4 +1,4 @@
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { type EnginelessClient, enginelessFleet } from '../../test/support/engineless-client.js';
 import type { Coming, FleetOrder, FleetReport } from './fleet.js';
 import { nowMs } from './subscribers.js';

@@ -1,4 +1,5 @@
-import { type Failed, startChild } from './child.js';
+import { join } from 'node:path';
+import { type Failed, startChild } from '../../test/support/child.js';
 
 /** What the process is told. */
 export type FleetOrder =
@@ -37,7 +38,7 @@ export interface Fleet extends AsyncDisposable {
 
 /** Starts the process. */
 export function startFleet(): Fleet {
-  const child = startChild<FleetOrder, FleetReport>('fleet-process.js');
+  const child = startChild<FleetOrder, FleetReport>(join(import.meta.dirname, 'fleet-process.js'));
   return {
     start: async (serverUrl, count) => void (await child.order({ do: 'start', serverUrl, count })),
     reset: async () => void (await child.order({ do: 'reset' })),

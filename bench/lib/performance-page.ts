@@ -25,7 +25,7 @@ const runLine = z.object({
   revision: z.string(),
 });
 
-const unit = z.enum(['ms', 'us', 'MB', 'KB', '1/s', '%']);
+const unit = z.enum(['ms', 'us', 'MB', 'KB', '1/s', '%', 'files']);
 
 const figureLine = z.object({
   kind: z.literal('figure'),

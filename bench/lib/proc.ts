@@ -42,20 +42,43 @@ export function childrenOf(pid: number): number[] {
 
 /** Adds up a family. */
 export function usageOf(pid: number): Usage {
-  let cpuMs = 0;
+  let usedMs = 0;
   let rssBytes = 0;
   let peakBytes = 0;
   for (const id of familyOf(pid)) {
     const status = read(id, 'status');
-    const stat = read(id, 'stat');
-    if (status === undefined || stat === undefined) continue;
-    // The name, in parentheses, may have blanks. After it: utime, stime and those of children that have ended (proc(5): 14 to 17).
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    cpuMs += fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
+    if (status === undefined) continue;
+    usedMs += cpuMs(id);
     rssBytes += kilobytes(status, 'VmRSS');
     peakBytes += kilobytes(status, 'VmHWM');
   }
-  return { cpuMs, rssBytes, peakBytes };
+  return { cpuMs: usedMs, rssBytes, peakBytes };
+}
+
+/** Processor time that the engines below a process have used since their start. */
+export function engineCpuMs(pid: number): number {
+  return childrenOf(pid).reduce((sum, child) => {
+    const name = read(child, 'comm')?.trim() ?? '';
+    return sum + (LEFT_OUT.has(name) ? cpuMs(child) : 0) + engineCpuMs(child);
+  }, 0);
+}
+
+/** Processor time that the children of this process have used which have ended. */
+export function endedChildrenCpuMs(): number {
+  return cpuMs(process.pid, 'ended children');
+}
+
+/** Of a process, with its children that have ended, or of these alone. */
+function cpuMs(pid: number, of: 'all' | 'ended children' = 'all'): number {
+  const stat = read(pid, 'stat') ?? '';
+  // The name, in parentheses, may have blanks. After it: utime, stime and those of children that have ended (proc(5): 14 to 17).
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields.slice(of === 'all' ? 11 : 13, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
+}
+
+/** Open files and sockets of a process, without those below it. */
+export function openFiles(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
 }
 
 /** Resident memory of a process and all below it that still run, OPA with them. */

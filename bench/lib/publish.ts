@@ -2,18 +2,18 @@ import { Client } from 'undici';
 
 /** Publishes data updates over one connection, as both systems take them. `await using` closes it. */
 export interface Publisher extends AsyncDisposable {
-  /** Resolves when the server has answered 200. */
-  publish(entries: readonly object[], reason?: string): Promise<void>;
+  /** Resolves when the server has answered 200; `query`: as it is asked to. */
+  publish(entries: readonly object[], reason?: string, query?: string): Promise<void>;
 }
 
 export function publisher(serverUrl: string): Publisher {
   // A large body on a busy machine takes a while.
   const client = new Client(serverUrl, { headersTimeout: 60_000, bodyTimeout: 60_000 });
   return {
-    publish: async (entries, reason = 'bench') => {
+    publish: async (entries, reason = 'bench', query = '') => {
       const { statusCode, body } = await client.request({
         method: 'POST',
-        path: '/data/config',
+        path: `/data/config${query}`,
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ entries, reason }),
       });

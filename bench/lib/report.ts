@@ -53,9 +53,12 @@ function aligned(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-/** Three digits; of large figures all before the point, in groups of three. */
+/** Three digits, of small figures two; of large ones all before the point, in groups of three. */
 export function short(value: number): string {
-  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)));
+  const size = Math.abs(value);
+  return size >= 100
+    ? Math.round(value).toLocaleString('en-US')
+    : String(Number(value.toPrecision(size < 0.01 ? 2 : 3)));
 }
 
 /** A figure with its unit: `1.73 ms`, `31,747/s`, `6 µs`, `25 x`. */

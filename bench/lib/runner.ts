@@ -1,3 +1,4 @@
+import type { BackboneKind } from '../../test/support/backbone-servers.js';
 import { tempDir } from '../../test/support/temp-dir.js';
 import { type Figure, figure, type Measured, pooled } from './figure.js';
 import type { Bench, Scenario } from './scenario.js';
@@ -7,6 +8,8 @@ import type { System } from './system.js';
 export interface RunOptions {
   readonly quick: boolean;
   readonly opa: string;
+  readonly minutes: number | undefined;
+  readonly backbone: BackboneKind | undefined;
   readonly systems: readonly System[];
   /** How often each system has its turn. */
   readonly turns: number;
@@ -46,12 +49,17 @@ export async function measureScenario(scenario: Scenario, options: RunOptions): 
   return [...found].flatMap(([name, measured]) => pooled(measured).map((one) => figure(scenario.name, name, one)));
 }
 
-async function withBench<T>({ quick, opa }: RunOptions, use: (bench: Bench) => Promise<T>): Promise<T> {
+async function withBench<T>(
+  { quick, opa, minutes, backbone }: RunOptions,
+  use: (bench: Bench) => Promise<T>,
+): Promise<T> {
   await using dir = await tempDir();
   await using parts = new Parts();
   return await use({
     quick,
     opa,
+    minutes,
+    backbone,
     dir: dir.path,
     keep: (part) => parts.keep(part),
     pick: (normal, short) => (quick ? short : normal),

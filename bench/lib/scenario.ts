@@ -1,3 +1,4 @@
+import type { BackboneKind } from '../../test/support/backbone-servers.js';
 import type { Measured } from './figure.js';
 import type { Statistic } from './statistics.js';
 import type { System } from './system.js';
@@ -8,6 +9,10 @@ export interface Bench {
   readonly quick: boolean;
   /** The OPA executable. */
   readonly opa: string;
+  /** How long a scenario goes on that can do so for any time. Undefined: as it likes. */
+  readonly minutes: number | undefined;
+  /** Where the log is, in a scenario that can do with each. Undefined: on the disk of its server. */
+  readonly backbone: BackboneKind | undefined;
   /** An empty folder, removed when the system was measured. */
   readonly dir: string;
   /** Takes a part that ends, last one first, when the system was measured. */

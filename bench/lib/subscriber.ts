@@ -6,6 +6,8 @@ export interface SubscriberOptions {
   readonly topic: string;
   /** Answer each call of the server, as OPAL's clients do. */
   readonly answer: boolean;
+  /** It is a client of ours under this name, and reports at once what it is told of. Undefined: it says nothing of itself. */
+  readonly clientId?: string | undefined;
   /** A notification with `mark:<n>;` in it has arrived. */
   onMark(mark: number): void;
 }
@@ -14,6 +16,8 @@ const KEY = Buffer.from('policysync-bench').toString('base64');
 const OPCODE = { text: 1, close: 8, ping: 9, pong: 10 } as const;
 const MARK = Buffer.from('mark:');
 const CALL_ID = Buffer.from('"call_id"');
+const SEQ = Buffer.from('"seq":');
+const HEARTBEAT = Buffer.from('"method":"heartbeat"');
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -25,6 +29,9 @@ export class Subscriber {
   readonly #options: SubscriberOptions;
   #pending: Buffer = NOTHING;
   #onSubscribed: (() => void) | undefined;
+  /** Of the log, and what it holds of that. */
+  #epoch = '';
+  #through = 0;
 
   private constructor(socket: Socket, options: SubscriberOptions) {
     this.#socket = socket;
@@ -38,7 +45,8 @@ export class Subscriber {
     await once(socket, 'connect');
     socket.write(
       `GET /ws HTTP/1.1\r\nhost: ${hostname}:${port}\r\nupgrade: websocket\r\nconnection: upgrade\r\n` +
-        `sec-websocket-key: ${KEY}\r\nsec-websocket-version: 13\r\n\r\n`,
+        `sec-websocket-key: ${KEY}\r\nsec-websocket-version: 13\r\n` +
+        `${options.clientId === undefined ? '' : 'x-sync-protocol: 2\r\n'}\r\n`,
     );
     const [head] = (await once(socket, 'data')) as [Buffer];
     const text = head.toString('latin1');
@@ -52,7 +60,8 @@ export class Subscriber {
     subscribed.catch(() => undefined);
     socket.on('error', () => undefined); // its end is told by 'close'
     socket.on('data', (chunk) => subscriber.#take(chunk));
-    const call = { method: 'subscribe', arguments: { topics: [options.topic] }, call_id: 'subscribe' };
+    const own = options.clientId === undefined ? {} : { client_id: options.clientId };
+    const call = { method: 'subscribe', arguments: { topics: [options.topic], ...own }, call_id: 'subscribe' };
     subscriber.#send(OPCODE.text, Buffer.from(JSON.stringify({ request: call, response: null })));
     await subscribed;
     return subscriber;
@@ -86,7 +95,8 @@ export class Subscriber {
     if (opcode !== OPCODE.text) return;
     if (this.#onSubscribed !== undefined) {
       const text = payload.toString();
-      if (!/"result": ?true/.test(text)) throw new Error(`not subscribed: ${text}`);
+      if (!/"result": ?true|"accepted":true/.test(text)) throw new Error(`not subscribed: ${text}`);
+      this.#epoch = /"epoch":"(\w+)"/.exec(text)?.[1] ?? '';
       this.#onSubscribed();
       this.#onSubscribed = undefined;
       return;
@@ -94,6 +104,19 @@ export class Subscriber {
     const mark = payload.indexOf(MARK);
     if (mark >= 0) this.#options.onMark(Number.parseInt(payload.toString('latin1', mark + MARK.length, mark + 20), 10));
     if (this.#options.answer) this.#answer(payload);
+    if (this.#options.clientId !== undefined) this.#report(payload, this.#options.clientId);
+  }
+
+  #report(call: Buffer, clientId: string): void {
+    const at = call.indexOf(SEQ);
+    const seq = at < 0 ? 0 : Number.parseInt(call.toString('latin1', at + SEQ.length, at + 20), 10);
+    if (seq <= this.#through && !call.includes(HEARTBEAT)) return;
+    this.#through = Math.max(this.#through, seq);
+    const position = { epoch: this.#epoch, applied_through: this.#through };
+    const engine = { kind: 'none', version: null, online: true };
+    const args = { client_id: clientId, position, policy_hash: null, ready: true, healthy: true, engine, since: 0 };
+    const report = { method: 'report', arguments: { ...args, at: Date.now() }, call_id: 'report' };
+    this.#send(OPCODE.text, Buffer.from(JSON.stringify({ request: report, response: null })));
   }
 
   #answer(call: Buffer): void {

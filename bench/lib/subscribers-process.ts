@@ -18,14 +18,21 @@ function arrived(mark: number): void {
   onArrival?.(mark);
 }
 
-async function connect({ serverUrl, count, topic, answer }: Extract<Order, { do: 'connect' }>): Promise<number[]> {
+async function connect({
+  serverUrl,
+  count,
+  topic,
+  answer,
+  ours,
+}: Extract<Order, { do: 'connect' }>): Promise<number[]> {
   const times: number[] = [];
   let started = 0;
   const opener = async (): Promise<void> => {
     while (started < count) {
+      const clientId = ours === undefined ? undefined : `${ours}-${started}`;
       started++;
       const startMs = nowMs();
-      all.push(await Subscriber.open(serverUrl, { topic, answer, onMark: arrived }));
+      all.push(await Subscriber.open(serverUrl, { topic, answer, clientId, onMark: arrived }));
       times.push(nowMs() - startMs);
     }
   };

@@ -1,4 +1,5 @@
-import { type Failed, startChild } from './child.js';
+import { join } from 'node:path';
+import { type Failed, startChild } from '../../test/support/child.js';
 
 /** What the process is told. */
 export type Order =
@@ -8,6 +9,7 @@ export type Order =
       readonly count: number;
       readonly topic: string;
       readonly answer: boolean;
+      readonly ours?: string | undefined;
     }
   | { readonly do: 'stall'; readonly count: number }
   | { readonly do: 'round'; readonly mark: number; readonly expected: number; readonly withinMs: number };
@@ -41,15 +43,18 @@ export function markOf(mark: number): string {
   return `mark:${mark};`;
 }
 
-/** Starts the process. `answer`: they answer each notification, as OPAL's clients do. */
+/**
+ * Starts the process. `answer`: they answer each notification, as OPAL's clients do. `ours`: they are clients of ours whose names begin so, and
+ * report what they are told of.
+ */
 export function subscribers(
   serverUrl: string,
-  { answer, topic = 'policy_data' }: { answer: boolean; topic?: string },
+  { answer, topic = 'policy_data', ours }: { answer: boolean; topic?: string; ours?: string },
 ): Subscribers {
-  const child = startChild<Order, Report>('subscribers-process.js');
+  const child = startChild<Order, Report>(join(import.meta.dirname, 'subscribers-process.js'));
   const order = async (what: Order): Promise<readonly number[]> => (await child.order(what)).timesMs;
   return {
-    connect: (count) => order({ do: 'connect', serverUrl, count, topic, answer }),
+    connect: (count) => order({ do: 'connect', serverUrl, count, topic, answer, ours }),
     stall: async (count) => void (await order({ do: 'stall', count })),
     round: async (mark, expected, publish, withinMs = 10_000) => {
       const times = order({ do: 'round', mark, expected, withinMs });

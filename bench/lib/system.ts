@@ -23,6 +23,8 @@ export interface Client extends Program {
 export interface Settings {
   readonly settings?: Readonly<Record<string, string>>;
   readonly own?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Arguments of Node, where a system runs on it. */
+  readonly nodeArgs?: readonly string[];
 }
 
 export interface ServerOptions extends Settings {

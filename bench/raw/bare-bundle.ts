@@ -1,4 +1,5 @@
-import { bundleArchive, packageRoots } from '../../src/client/engine/bundle-archive.js';
+import { bundleArchive } from '../../src/client/engine/modules/bundle-archive.js';
+import { packageRoots } from '../../src/client/engine/modules/bundle-roots.js';
 
 /** An OPA bundle of these modules, which owns their packages. */
 export async function bareBundle(files: Readonly<Record<string, string>>): Promise<Buffer> {

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { type Measured, watch } from '../lib/figure.js';
+import { mustHaveSockets } from '../lib/files.js';
 import { publisher, urlEntry } from '../lib/publish.js';
 import type { Bench, Scenario } from '../lib/scenario.js';
 import { folder } from '../lib/stage.js';
@@ -12,8 +12,6 @@ const LAST_OF_FEW = 'last of 1,000 notified';
 const CONNECT = 'connect one of 10,000';
 const MEMORY = 'memory of the server after a round';
 const GROWTH = 'memory of the server, last rounds to those after the tenth';
-/** Files that a process has open beside the sockets. */
-const OTHER_FILES = 200;
 const FIRST = 10;
 const ROUND_MS = 20_000;
 
@@ -31,7 +29,7 @@ interface Found {
 
 /** So many subscribe, and each round notifies all of them; throws when one is not, or cannot connect. */
 async function crowdOf(bench: Bench, server: Server, { count, rounds, answer }: Rounds): Promise<Found> {
-  mustHaveFiles(count + OTHER_FILES);
+  mustHaveSockets(count);
   const publish = bench.keep(publisher(server.url));
   const crowd = bench.keep(subscribers(server.url, { answer }));
   const connect = await crowd.connect(count);
@@ -59,14 +57,6 @@ async function measured(bench: Bench, server: Server, answer: boolean): Promise<
     { metric: MEMORY, unit: 'MB', samples: memory },
     { metric: GROWTH, unit: '%', samples: [growth] },
   ];
-}
-
-/** Node raises the limit of its processes as far as it may. */
-function mustHaveFiles(needed: number): void {
-  const limit = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-  if (limit !== 'unlimited' && Number(limit) < needed) {
-    throw new Error(`a process may open ${limit} files here, ${needed} are needed: raise the hard limit (ulimit -Hn)`);
-  }
 }
 
 export const manySubscribersScenario: Scenario = {

@@ -11,7 +11,7 @@ const { env } = process;
 const log = createLogger('app', { level: 'warn', format: 'json' });
 const server = env.SYNC_SERVER_URL === undefined ? await startOwnServer(log) : undefined;
 
-// Every SYNC_... variable counts, as for sync-client. Unless one says otherwise, the engine is the one inside the package.
+// Every SYNC_... variable counts, as for policysync client. Unless one says otherwise, the engine is the one inside the package.
 const { values } = loadSettings(CLIENT_SETTINGS, { env });
 const client = createClient(
   // Without a port: nobody asks the client but this program.

@@ -9,8 +9,8 @@ const ENTRIES = {
   'cli/server': 'src/cli/server.ts',
   'cli/client': 'src/cli/client.ts',
   'cli/policysync': 'src/cli/policysync.ts',
-  // Beside the chunk that starts it, by its name (sqlite-thread.ts).
-  'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
+  // Beside the chunk that starts it, by its name (sqlite-store.ts).
+  'chunks/sqlite-worker': 'src/server/log/sqlite/sqlite-worker.ts',
   'chunks/artifact-worker': 'src/embedded/artifact-worker.ts',
   'chunks/go-child': 'src/embedded/go/go-child.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
@@ -20,10 +20,26 @@ const ENTRIES = {
 };
 
 /** What is loaded at once where it is needed, by `require`: CommonJS, since a module of ES cannot wait for an import there. */
-const REQUIRED = { 'chunks/pino-pretty': 'src/lib/pino-pretty.cts', 'chunks/yaml': 'src/lib/yaml.cts' };
+const REQUIRED = { 'chunks/pino-pretty': 'src/lib/observe/pino-pretty.cts', 'chunks/yaml': 'src/lib/json/yaml.cts' };
 
 /** CommonJS packages ask for Node's modules by `require`, which an ES module does not have. */
 const REQUIRE = "import{createRequire as requireOf}from'node:module';const require=requireOf(import.meta.url);";
+
+/**
+ * Imports of `node:http` become calls of `require`. An import looks at each name that a module exports, and at one of this one Node 24
+ * loads its own copy of undici, which the programs do not use: 5 MB of a server at rest.
+ */
+const HTTP_REQUIRED = {
+  name: 'http-required',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(?:node:)?http$/ }, ({ kind, path }) =>
+      kind === 'import-statement' ? { path, namespace: 'required' } : undefined,
+    );
+    onLoad({ filter: /./, namespace: 'required' }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(path)});`,
+    }));
+  },
+};
 
 /** esbuild, or undefined where it is not installed or not for this platform. */
 export async function loadEsbuild() {
@@ -66,6 +82,7 @@ export async function bundle(esbuild, root, out) {
       splitting: true,
       format: 'esm',
       banner: { js: REQUIRE },
+      plugins: [HTTP_REQUIRED],
     }),
     esbuild.build({ ...options, entryPoints: REQUIRED, format: 'cjs', outExtension: { '.js': '.cjs' } }),
   ]);

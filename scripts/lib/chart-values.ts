@@ -1,6 +1,6 @@
 import { RE2JS } from 're2js';
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
-import type { Setting, Settings } from '../../src/lib/setting.js';
+import type { Setting, Settings } from '../../src/lib/settings/setting.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { ANY_SCALAR, valueForms } from './setting-forms.js';
 
@@ -29,7 +29,7 @@ function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
 /** What server and client have both. */
 function pods(program: keyof typeof PROGRAMS): JsonObject {
   return {
-    settings: object(settingForms(program), { description: 'Settings by name; docs/configuration.md has them.' }),
+    settings: object(settingForms(program), { description: 'Settings by name; docs/reference/settings.md has them.' }),
     secretSettings: {
       type: 'array',
       items: object(

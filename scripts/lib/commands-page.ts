@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { policysync } from '../../src/cli/commands.js';
-import { EXIT, EXIT_MEANING, SIGNAL_MEANING, signalExitCode } from '../../src/cli/run-program.js';
+import { EXIT, EXIT_MEANING, SIGNAL_MEANING, signalExitCode } from '../../src/cli/kit/run-program.js';
 import { repoRoot } from '../../test/support/repo.js';
 
 /** What stands between these two lines is written by `npm run docs`. */
 const BLOCK = /<!-- (help: [a-z- ]+|exit codes) -->\n[\s\S]*?<!-- end -->/g;
 
 /**
- * docs/commands.md: the page as it is, with the help of each command and the table of exit codes renewed. A command that the page
- * does not have yet gets a section at the end.
+ * docs/reference/commands.md: the page as it is, with the help of each command and the table of exit
+ * codes renewed. A command that the page does not have yet gets a section at the end.
  */
 export function commandsPage(): string {
-  const page = readFileSync(join(repoRoot(), 'docs', 'commands.md'), 'utf8');
+  const page = readFileSync(join(repoRoot(), 'docs', 'reference', 'commands.md'), 'utf8');
   const helps = new Map(leavesOf(policysync(process)).map((command) => [fullName(command), helpText(command)]));
   const renewed = page.replace(BLOCK, (_, name: string) => {
     const text = name === 'exit codes' ? exitTable() : helps.get(name.replace('help: ', ''));

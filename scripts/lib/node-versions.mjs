@@ -57,7 +57,7 @@ async function install(folder, version) {
   }
 }
 
-/** As the product's own (src/lib/cache-folder.ts), which is not compiled yet where this runs. */
+/** As the product's own (src/lib/run/cache-folder.ts), which is not compiled yet where this runs. */
 function cacheFolder() {
   const { XDG_CACHE_HOME: xdg = '' } = process.env;
   return isAbsolute(xdg) ? xdg : join(homedir(), '.cache');

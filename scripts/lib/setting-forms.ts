@@ -1,5 +1,5 @@
-import type { Setting } from '../../src/lib/setting.js';
-import { FLAG_WORDS } from '../../src/lib/setting-kinds.js';
+import type { Setting } from '../../src/lib/settings/setting.js';
+import { FLAG_WORDS } from '../../src/lib/settings/setting-kinds.js';
 import { jsonSchemaOf } from '../../src/wire/lists.js';
 
 type JsonObject = Record<string, unknown>;

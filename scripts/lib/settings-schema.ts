@@ -1,5 +1,5 @@
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
-import { flagName, type Setting, type Settings, secretFileFlag } from '../../src/lib/setting.js';
+import { flagName, type Setting, type Settings, secretFileFlag } from '../../src/lib/settings/setting.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { ANY_SCALAR, valueForms } from './setting-forms.js';
 
@@ -10,7 +10,7 @@ export function settingsSchema(): string {
   const schema = {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Configuration file of PolicySync',
-    description: 'Settings of the sync server and the sync client; see docs/configuration.md.',
+    description: 'Settings of the sync server and the sync client; see docs/reference/settings.md.',
     type: 'object',
     additionalProperties: false,
     properties: {

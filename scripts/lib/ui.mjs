@@ -6,7 +6,7 @@ import { Fatal } from './run.mjs';
 import { filesBelow } from './test-files.mjs';
 
 /** What the live page is made of, besides the packages of the lock file. */
-const SOURCES = ['ui', 'src/fleet', 'src/wire'];
+const SOURCES = ['ui', 'src/fleet-rules', 'src/wire'];
 
 /** vite, or undefined where it is not installed or not for this platform. */
 async function loadVite() {

@@ -43,7 +43,7 @@ export default defineConfig({
       },
     },
     nav: [
-      { text: 'Get started', link: addressOf('docs/getting-started.md') },
+      { text: 'Get started', link: addressOf('docs/start/quick-start.md') },
       { text: 'All pages', link: addressOf('docs/README.md') },
       { text: version, link: addressOf('CHANGELOG.md') },
     ],
@@ -57,7 +57,7 @@ export default defineConfig({
   transformPageData: ({ filePath, frontmatter }) => {
     // Wide tables get the place of the outline; without headings there is none.
     const hasOutline =
-      filePath !== 'docs/configuration.md' && /^##+ /m.test(readFileSync(join(ROOT, filePath), 'utf8'));
+      filePath !== 'docs/reference/settings.md' && /^##+ /m.test(readFileSync(join(ROOT, filePath), 'utf8'));
     return { frontmatter: { aside: hasOutline, ...frontmatter } };
   },
   vite: {

@@ -14,7 +14,7 @@ const OUTSIDE = new Map([
   ['bench/README.md', 'internals/benchmark.md'],
 ]);
 
-/** Where a file of the repository is in the site (`engine.md` for `docs/engine.md`); undefined for a file that is no page. */
+/** Where a file of the repository is in the site; undefined for a file that is no page. */
 export function placeOf(path) {
   const outside = OUTSIDE.get(path);
   if (outside !== undefined) return outside;

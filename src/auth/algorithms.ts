@@ -1,8 +1,8 @@
 import type { KeyObject } from 'node:crypto';
 
 /**
- * Signature algorithms of tokens. `ES521` is another name of OPAL for ES512. Not among them: `none`, HS* (who can verify can
- * sign), and ES256K.
+ * Signature algorithms of tokens. `ES521` is another name of OPAL for ES512. Not among them:
+ * `none`, HS* (who can verify can sign), and ES256K.
  */
 export const JWT_ALGORITHMS = [
   'RS256',
@@ -44,7 +44,10 @@ const CURVES = {
   ES512: { node: 'secp521r1', shown: 'P-521' },
 } as const;
 
-/** What is wrong with a key for an algorithm, as the end of a sentence "the key ..."; undefined if it fits. */
+/**
+ * What is wrong with a key for an algorithm, as the end of a sentence "the key ..."; undefined if
+ * it fits.
+ */
 export function whyUnfit(key: KeyObject, algorithm: JwtAlgorithm): string | undefined {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   if (algorithm === 'EdDSA') return type === 'ed25519' ? undefined : `is of type ${type}, EdDSA needs ed25519`;

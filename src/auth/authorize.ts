@@ -8,8 +8,9 @@ const NAMED_TOPICS = 10;
 const SHOWN_CHARACTERS = 100;
 
 /**
- * Throws `unauthorized` if the valid token of a caller is not of a type that the route accepts, and `token_limited` if the route has nothing for
- * limited tokens. The status is 401 and the text as OPAL's, whose users script against it (opal-protocol P2.3).
+ * Throws `unauthorized` if the valid token of a caller is not of a type that the route accepts, and
+ * `token_limited` if the route has nothing for limited tokens. The status is 401 and the text as
+ * OPAL's, whose users script against it (opal-protocol P2.3).
  */
 export function authorize({ access, limited }: GuardedAudience, caller: Caller): void {
   authorizeType(access, caller);
@@ -28,8 +29,8 @@ function authorizeType(access: Holders, caller: Caller): void {
 }
 
 /**
- * Throws `unauthorized` if the token has `permitted_topics` and the update another topic. Topics are compared exactly as they were
- * sent, before they are expanded (opal-protocol P2.3).
+ * Throws `unauthorized` if the token has `permitted_topics` and the update another topic. Topics
+ * are compared exactly as they were sent, before they are expanded (opal-protocol P2.3).
  */
 export function authorizeTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
   if (permitted === undefined) return;
@@ -40,8 +41,8 @@ export function authorizeTopics(topics: readonly string[], permitted: ReadonlySe
 }
 
 /**
- * Throws `path_not_permitted` if the token has `permitted_paths` and the update a path that is not at or below one of them. Paths are
- * compared segment by segment in their normal form.
+ * Throws `path_not_permitted` if the token has `permitted_paths` and the update a path that is not
+ * at or below one of them. Paths are compared segment by segment in their normal form.
  */
 export function authorizePaths(paths: readonly DocPath[], permitted: readonly DocPath[] | undefined): void {
   if (permitted === undefined) return;

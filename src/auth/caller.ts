@@ -1,20 +1,24 @@
-import { Secret } from '../lib/log.js';
+import { Secret } from '../lib/observe/log.js';
 import type { DocPath } from '../wire/doc-path.js';
 
-/** What a token says that its holder is (specification token-request.type; `datasource` from opal-protocol P3.2). */
+/**
+ * What a token says that its holder is (specification token-request.type; `datasource` from
+ * opal-protocol P3.2).
+ */
 export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
 export type PeerType = (typeof PEER_TYPES)[number];
 
 /**
- * Who may call a route while authentication is on (design D36), and what of it callers see who are not told everything. While it is off
- * everyone may call everything, and is told everything.
+ * Who may call a route while authentication is on (design D36), and what of it callers see who are
+ * not told everything. While it is off everyone may call everything, and is told everything.
  *
- * `everyone` may call. `strangers`: what they see without a token; `words`: status and codes, no member that is for insiders
- * (`wire/insider.ts`). `insiders`: whose valid tokens, if they have no limits, get these members, too.
+ * `everyone` may call. `strangers`: what they see without a token; `words`: status and codes, no
+ * member that is for insiders (`wire/insider.ts`). `insiders`: whose valid tokens, if they have no
+ * limits, get these members, too.
  *
- * `token`: every caller with a valid token may call; peer types: every caller with a valid token of one of them. `limited`: what a token gets
- * that is limited to topics or paths. `own`: what its limits permit, which the handler decides, and no member that is for insiders;
- * `nothing`: 401.
+ * `token`: every caller with a valid token may call; peer types: every caller with a valid token of
+ * one of them. `limited`: what a token gets that is limited to topics or paths. `own`: what its
+ * limits permit, which the handler decides, and no member that is for insiders; `nothing`: 401.
  */
 export type Audience = OpenAudience | GuardedAudience;
 
@@ -50,11 +54,17 @@ export interface Caller {
 export interface Authenticator {
   /** False: authentication is off, and every route is open. */
   readonly enabled: boolean;
-  /** Takes the `Authorization` header. Throws `unauthorized` when it is on and the token is missing or not valid. */
+  /**
+   * Takes the `Authorization` header. Throws `unauthorized` when it is on and the token is missing
+   * or not valid.
+   */
   authenticate(authorization: string | undefined): Promise<Caller>;
 }
 
-/** When the token of a caller expires, in milliseconds since 1970; undefined: never, or there is none. */
+/**
+ * When the token of a caller expires, in milliseconds since 1970; undefined: never, or there is
+ * none.
+ */
 export function expiresAtMs({ claims }: Caller): number | undefined {
   return typeof claims.exp === 'number' ? claims.exp * 1000 : undefined;
 }
@@ -78,8 +88,9 @@ export function limitsOf({ permittedTopics, permittedPaths }: Permitted): Limits
 }
 
 /**
- * Whether the holder of a valid token may know what concerns everybody: texts of failures, which can quote a response from inside of a
- * network, and addresses of internal services. `holders`: who may, without limits.
+ * Whether the holder of a valid token may know what concerns everybody: texts of failures, which
+ * can quote a response from inside of a network, and addresses of internal services. `holders`: who
+ * may, without limits.
  */
 export function isInsider(holders: Holders, caller: Pick<Caller, keyof Permitted | 'peerType'>): boolean {
   return isOneOf(holders, caller) && !limitsOf(caller).isLimited;
@@ -90,7 +101,10 @@ export function isOneOf(holders: Holders, { peerType }: Pick<Caller, 'peerType'>
   return holders === 'token' || (peerType !== undefined && holders.includes(peerType));
 }
 
-/** Whether a caller may publish, and so sees who published and why; with authentication off everyone does. */
+/**
+ * Whether a caller may publish, and so sees who published and why; with authentication off everyone
+ * does.
+ */
 export function isDatasource({ peerType }: Pick<Caller, 'peerType'>): boolean {
   return peerType === undefined || peerType === 'datasource';
 }
@@ -105,7 +119,9 @@ export const ANONYMOUS: Caller = {
   token: undefined,
 };
 
-/** Authentication that is off: every caller may do everything, and no claim of a token is believed. */
+/**
+ * Authentication that is off: every caller may do everything, and no claim of a token is believed.
+ */
 export function anonymousAuth(): Authenticator {
   return {
     enabled: false,

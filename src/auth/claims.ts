@@ -25,7 +25,10 @@ export interface TokenFacts {
   readonly permittedPaths: readonly DocPath[] | undefined;
 }
 
-/** The error for a token: 401 with OPAL's text (opal-protocol P3.2), which never shows any part of the token. */
+/**
+ * The error for a token: 401 with OPAL's text (opal-protocol P3.2), which never shows any part of
+ * the token.
+ */
 export function tokenRefused(text: string): SyncError {
   return new SyncError('unauthorized', text, { detail: { error: text } });
 }
@@ -53,9 +56,10 @@ export class TokenUndecodable extends SyncError {
 const LEEWAY_SECONDS = 60;
 
 /**
- * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. Leeway has only its beginning: a
- * token is used right after it was issued, by a clock that may be ahead. Throws `unauthorized`. A limiting claim that is malformed is an
- * error, never no limit.
+ * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer,
+ * subject. Leeway has only its beginning: a token is used right after it was issued, by a clock
+ * that may be ahead. Throws `unauthorized`. A limiting claim that is malformed is an error, never
+ * no limit.
  */
 export function checkClaims(
   claims: Readonly<Record<string, unknown>>,

@@ -16,7 +16,10 @@ export interface TokenRequest {
 
 /** Makes tokens. */
 export interface TokenIssuer {
-  /** Signs a token that is valid from now on. `expiresAtMs` is not rounded; the token's `exp` is, down to seconds. */
+  /**
+   * Signs a token that is valid from now on. `expiresAtMs` is not rounded; the token's `exp` is,
+   * down to seconds.
+   */
   issue(request: TokenRequest): Promise<{ token: string; expiresAtMs: number }>;
 }
 
@@ -27,7 +30,10 @@ export interface IssueOptions extends Pick<ExpectedClaims, 'audience' | 'issuer'
   readonly keyId: string;
 }
 
-/** Tokens as OPAL peers verify them (opal-protocol P3.2): integer times, `sub` as 32 hex digits, the `name` that it is made of if the holder has one, `peer_type`, custom claims. */
+/**
+ * Tokens as OPAL peers verify them (opal-protocol P3.2): integer times, `sub` as 32 hex digits, the
+ * `name` that it is made of if the holder has one, `peer_type`, custom claims.
+ */
 export async function createIssuer(
   { algorithm, keyId, audience, issuer }: IssueOptions,
   { privateKey, now = Date.now }: { privateKey: KeyObject; now?: () => number },

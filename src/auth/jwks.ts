@@ -9,7 +9,9 @@ export interface PublishedKey extends JsonWebKey {
   readonly key_ops: string[];
 }
 
-/** A public key as a JWK; `kid` is its thumbprint (RFC 7638), so it is the same wherever the key is. */
+/**
+ * A public key as a JWK; `kid` is its thumbprint (RFC 7638), so it is the same wherever the key is.
+ */
 export async function publishedKey(publicKey: KeyObject, algorithm: JwtAlgorithm): Promise<PublishedKey> {
   const { calculateJwkThumbprint } = await import('jose');
   const jwk = publicKey.export({ format: 'jwk' });

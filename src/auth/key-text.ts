@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { expandHome, homeFolder } from '../lib/home-path.js';
-import { KeyProblem, readPem } from '../lib/pem-text.js';
+import { KeyProblem, readPem } from '../lib/net/pem-text.js';
+import { expandHome, homeFolder } from '../lib/settings/home-path.js';
 import { isSshLine } from './ssh-line.js';
 
 /** No key is larger; keeps a wrong path from being read into memory. */
@@ -13,9 +13,10 @@ const DER_START = 0x30;
 export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
 
 /**
- * Reads the value of a key setting (opal-protocol P3.1): the text of a key, repaired where it is PEM (an SSH line may have underscores, in
- * its comment), or the path of a file, `~/` being the home folder; also DER as base64. The form is detected; the format setting is
- * ignored. Throws a {@link KeyProblem} that never shows the value, since it may be a private key.
+ * Reads the value of a key setting (opal-protocol P3.1): the text of a key, repaired where it is
+ * PEM (an SSH line may have underscores, in its comment), or the path of a file, `~/` being the
+ * home folder; also DER as base64. The form is detected; the format setting is ignored. Throws a
+ * {@link KeyProblem} that never shows the value, since it may be a private key.
  */
 export async function readKeyMaterial(value: string, home = homeFolder()): Promise<KeyMaterial> {
   const text = value.trim();
@@ -33,7 +34,10 @@ function textOf(text: string): string | undefined {
   return isSshLine(text) ? text : readPem(text)?.text;
 }
 
-/** Reads the file that a key setting names; undefined: there is none. Throws a {@link KeyProblem} that never shows the path, which may be a key. */
+/**
+ * Reads the file that a key setting names; undefined: there is none. Throws a {@link KeyProblem}
+ * that never shows the path, which may be a key.
+ */
 export async function readKeyFile(path: string, home = homeFolder()): Promise<Buffer | undefined> {
   const file = resolve(expandHome(path, home));
   let size: number;

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
-import { Secret } from '../lib/log.js';
+import { Secret } from '../lib/observe/log.js';
 import type { JwtAlgorithm } from './algorithms.js';
 import { readKeyMaterial } from './key-text.js';
 import { loadPrivateKey, loadPublicKey } from './keys.js';
@@ -97,7 +97,10 @@ for (const { form, value, algorithm, passphrase } of PRIVATE) {
   });
 }
 
-/** A public key in some form, and a private key file of the same pair in a form that Node reads, or its SSH line. */
+/**
+ * A public key in some form, and a private key file of the same pair in a form that Node reads, or
+ * its SSH line.
+ */
 const PUBLIC: { form: string; value: string; algorithm: JwtAlgorithm; pairOf: string }[] = [
   { form: 'ssh-rsa line', value: text(`${RSA}.pub`), algorithm: 'RS256', pairOf: RSA },
   {
@@ -129,7 +132,10 @@ const SMALL = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.expo
 const PSS = generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).publicKey.export({ type: 'spki', format: 'pem' });
 const LINE = text(`${RSA}.pub`);
 
-/** What looks like a key to the one passphrase of some hundreds that is wrong and gives a right padding. */
+/**
+ * What looks like a key to the one passphrase of some hundreds that is wrong and gives a right
+ * padding.
+ */
 function encryptedNonsense(passphrase: string): string {
   const iv = Buffer.alloc(16, 7);
   const digest = (before: Buffer): Buffer =>

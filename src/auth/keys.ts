@@ -1,17 +1,20 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
-import type { Secret } from '../lib/log.js';
-import { KeyProblem } from '../lib/pem-text.js';
+import { KeyProblem } from '../lib/net/pem-text.js';
+import type { Secret } from '../lib/observe/log.js';
 import { type JwtAlgorithm, whyUnfit } from './algorithms.js';
 import { readKeyMaterial } from './key-text.js';
 import { isSshLine, parseSshLine } from './ssh-line.js';
 
-/** Forms that the format settings name (opal-protocol P3.1). The real form is detected; the setting is a hint. */
+/**
+ * Forms that the format settings name (opal-protocol P3.1). The real form is detected; the setting
+ * is a hint.
+ */
 export const KEY_FORMATS = ['pem', 'ssh', 'der'] as const;
 
 /**
- * The public key of SYNC_AUTH_PUBLIC_KEY: PEM (SPKI, PKCS#1), an SSH line, or DER; text or file. Throws `config_invalid` when
- * it cannot be used with the algorithm.
+ * The public key of SYNC_AUTH_PUBLIC_KEY: PEM (SPKI, PKCS#1), an SSH line, or DER; text or file.
+ * Throws `config_invalid` when it cannot be used with the algorithm.
  */
 export function loadPublicKey(value: string, algorithm: JwtAlgorithm): Promise<KeyObject> {
   return load('SYNC_AUTH_PUBLIC_KEY', algorithm, async () => {
@@ -30,8 +33,9 @@ export function loadPublicKey(value: string, algorithm: JwtAlgorithm): Promise<K
 }
 
 /**
- * The private key of SYNC_AUTH_PRIVATE_KEY: PEM (PKCS#8, PKCS#1, SEC 1; each may be encrypted), the OpenSSH container, or
- * DER; text or file. Throws `config_invalid` when it cannot be used with the algorithm.
+ * The private key of SYNC_AUTH_PRIVATE_KEY: PEM (PKCS#8, PKCS#1, SEC 1; each may be encrypted), the
+ * OpenSSH container, or DER; text or file. Throws `config_invalid` when it cannot be used with the
+ * algorithm.
  */
 export function loadPrivateKey(
   value: Secret,
@@ -60,7 +64,8 @@ function pemKey(key: string, passphrase: Secret | undefined): KeyObject {
   try {
     return createPrivateKey({ key, passphrase: passphrase.reveal() });
   } catch (cause) {
-    // One wrong passphrase in some hundreds decrypts a key to something that is none: the padding is right by chance.
+    // One wrong passphrase in some hundreds decrypts a key to something that is none: the padding
+    // is right by chance.
     const isNoKey = cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ERR_OSSL_UNSUPPORTED';
     throw isNoKey && key.includes('ENCRYPTED') ? new KeyProblem(WRONG_PASSPHRASE) : cause;
   }
@@ -102,7 +107,10 @@ const UNDECRYPTABLE = /^ERR_OSSL_\w*(BAD_DECRYPT|BAD_PASSWORD|CIPHERFINAL)|^KeyP
 
 const WRONG_PASSPHRASE = 'cannot be decrypted: SYNC_AUTH_PRIVATE_KEY_PASSPHRASE is wrong';
 
-/** What is wrong, for people. Libraries may quote their input, so only sentences of our own are passed on. */
+/**
+ * What is wrong, for people. Libraries may quote their input, so only sentences of our own are
+ * passed on.
+ */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'cannot be read as a key';
   const { code } = cause as NodeJS.ErrnoException;

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
-import { parseJson } from '../lib/json.js';
+import { parseJson } from '../lib/json/json.js';
 import { type Caller, expiresAtMs, type PeerType } from './caller.js';
 import { checkClaims, type ExpectedClaims, tokenRefused } from './claims.js';
 
@@ -18,21 +18,29 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Sessions of the live page. Nothing is kept of them: a sealed value has all, and every instance with the same key reads it. */
+/**
+ * Sessions of the live page. Nothing is kept of them: a sealed value has all, and every instance
+ * with the same key reads it.
+ */
 export interface PageSessions {
   /**
-   * A session for the caller of a token, until the token ends, for 8 hours at most. Throws `sign_in_refused` for a token of another kind
-   * than listener or datasource, and for one whose limits fit into no cookie.
+   * A session for the caller of a token, until the token ends, for 8 hours at most. Throws
+   * `sign_in_refused` for a token of another kind than listener or datasource, and for one whose
+   * limits fit into no cookie.
    */
   seal(caller: Caller): { readonly value: string; readonly endsAtMs: number };
-  /** Who a sealed value is for. `expiresAtMs` of it is the end of the session. Throws `unauthorized` for one that ended, or is not ours. */
+  /**
+   * Who a sealed value is for. `expiresAtMs` of it is the end of the session. Throws `unauthorized`
+   * for one that ended, or is not ours.
+   */
   open(value: string): Caller;
 }
 
 /**
- * Sessions that are sealed (AES-256-GCM) with a key that is derived (HKDF) from the private key for tokens: an instance needs no memory of
- * what another one sealed, and new keys end every session, as they end every token. The token itself is not in the value, so whoever
- * steals one has a session, and no token.
+ * Sessions that are sealed (AES-256-GCM) with a key that is derived (HKDF) from the private key for
+ * tokens: an instance needs no memory of what another one sealed, and new keys end every session,
+ * as they end every token. The token itself is not in the value, so whoever steals one has a
+ * session, and no token.
  */
 export function createPageSessions(
   expected: ExpectedClaims,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
-import { loadSettings } from '../lib/options.js';
+import { readSettings } from '../lib/settings/options.js';
 import { clientAuthenticator, serverSecurity } from './security.js';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from './settings.js';
 
@@ -13,7 +13,7 @@ const P521 = generateKeyPairSync('ec', {
 });
 
 function settings(env: Record<string, string>) {
-  return loadSettings({ ...VERIFY_SETTINGS, ...ISSUE_SETTINGS }, { env }).values;
+  return readSettings({ ...VERIFY_SETTINGS, ...ISSUE_SETTINGS }, { env }).values;
 }
 
 test("OPAL's name ES521 means ES512, on the server and on the client", async () => {

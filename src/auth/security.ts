@@ -21,8 +21,9 @@ export interface ServerSecurity {
 }
 
 /**
- * Authentication of a client: on with SYNC_AUTH_PUBLIC_KEY. Rejects with `config_invalid` for a key that cannot be used: the
- * client then does not start, where OPAL's would run open (opal-protocol P10.8).
+ * Authentication of a client: on with SYNC_AUTH_PUBLIC_KEY. Rejects with `config_invalid` for a key
+ * that cannot be used: the client then does not start, where OPAL's would run open (opal-protocol
+ * P10.8).
  */
 export async function clientAuthenticator(settings: VerifySettings): Promise<Authenticator> {
   if (settings.authPublicKey === undefined) return anonymousAuth();
@@ -31,8 +32,8 @@ export async function clientAuthenticator(settings: VerifySettings): Promise<Aut
 }
 
 /**
- * Authentication of a server: on with both keys, off with none. Rejects with `config_invalid` for one without the other, a
- * pair that does not fit together, and a key that cannot be used.
+ * Authentication of a server: on with both keys, off with none. Rejects with `config_invalid` for
+ * one without the other, a pair that does not fit together, and a key that cannot be used.
  */
 export async function serverSecurity(settings: VerifySettings & IssueSettings): Promise<ServerSecurity> {
   const { authPublicKey, authPrivateKey } = settings;

@@ -1,5 +1,12 @@
-import type { SettingValues } from '../lib/setting.js';
-import { choiceSetting, flagSetting, inGroup, orPath, secretSetting, textSetting } from '../lib/setting-kinds.js';
+import type { SettingValues } from '../lib/settings/setting.js';
+import {
+  choiceSetting,
+  flagSetting,
+  inGroup,
+  orPath,
+  secretSetting,
+  textSetting,
+} from '../lib/settings/setting-kinds.js';
 import { JWT_ALGORITHMS } from './algorithms.js';
 import { KEY_FORMATS } from './keys.js';
 

@@ -1,7 +1,9 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
-import { KeyProblem } from '../lib/pem-text.js';
+import { KeyProblem } from '../lib/net/pem-text.js';
 
-/** Names of the curves in SSH and in a JWK (RFC 5656, RFC 7518), and the length of one coordinate. */
+/**
+ * Names of the curves in SSH and in a JWK (RFC 5656, RFC 7518), and the length of one coordinate.
+ */
 const CURVES: Readonly<Record<string, { crv: string; bytes: number }>> = {
   nistp256: { crv: 'P-256', bytes: 32 },
   nistp384: { crv: 'P-384', bytes: 48 },
@@ -14,8 +16,8 @@ export function isSshLine(text: string): boolean {
 }
 
 /**
- * The key of an SSH public key line: ssh-rsa, ssh-ed25519, ecdsa-sha2-nistp256/384/521 (RFC 4253 section 6.6, RFC 5656,
- * RFC 8709). Throws a {@link KeyProblem}.
+ * The key of an SSH public key line: ssh-rsa, ssh-ed25519, ecdsa-sha2-nistp256/384/521 (RFC 4253
+ * section 6.6, RFC 5656, RFC 8709). Throws a {@link KeyProblem}.
  */
 export function parseSshLine(text: string): KeyObject {
   const [type = '', base64 = ''] = text.trim().split(/\s+/, 2);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { repoRoot } from '../../test/support/repo.js';
-import { Secret } from '../lib/log.js';
+import { Secret } from '../lib/observe/log.js';
 import { equalsSecret } from './timing-safe-equal.js';
 
 test('equal texts are equal, others are not, whatever their length', () => {

@@ -1,7 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Secret } from '../lib/log.js';
+import type { Secret } from '../lib/observe/log.js';
 
-/** Compares a text from outside with a secret in constant time, whatever the lengths: both are hashed first. */
+/**
+ * Compares a text from outside with a secret in constant time, whatever the lengths: both are
+ * hashed first.
+ */
 export function equalsSecret(text: string, secret: Secret): boolean {
   return timingSafeEqual(sha256(text), sha256(secret.reveal()));
 }

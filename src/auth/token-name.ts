@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { withoutControls } from '../lib/control-characters.js';
+import { withoutControls } from '../lib/json/control-characters.js';
 
 /** Longest name of the holder of a token. */
 export const MAX_TOKEN_NAME = 64;
@@ -12,15 +12,19 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-/** True for a text that can name the holder of a token: short, on one line, printable, not padded, and not to be taken for a UUID. */
+/**
+ * True for a text that can name the holder of a token: short, on one line, printable, not padded,
+ * and not to be taken for a UUID.
+ */
 export function isTokenName(text: string): boolean {
   const isSafe = !/\p{Surrogate}/u.test(text) && withoutControls(text) === text && text.trim() === text;
   return text !== '' && text.length <= MAX_TOKEN_NAME && isSafe && !isUuid(text);
 }
 
 /**
- * The subject of a token whose holder has a name: a UUID, since OPAL's peers accept no other subject (opal-protocol P3.2), and the same
- * for each token of that name. It is of version 8 (RFC 9562), so it is never that of another token.
+ * The subject of a token whose holder has a name: a UUID, since OPAL's peers accept no other
+ * subject (opal-protocol P3.2), and the same for each token of that name. It is of version 8 (RFC
+ * 9562), so it is never that of another token.
  */
 export function subjectOfName(name: string): string {
   const bytes = createHash('sha256').update(`policysync token name\n${name}`).digest().subarray(0, 16);
@@ -30,8 +34,9 @@ export function subjectOfName(name: string): string {
 }
 
 /**
- * What the holder of a token is called: the claim `name` if the subject is made of it, otherwise the subject. An issuer that lets people
- * choose their `name` lets nobody take the place of another.
+ * What the holder of a token is called: the claim `name` if the subject is made of it, otherwise
+ * the subject. An issuer that lets people choose their `name` lets nobody take the place of
+ * another.
  */
 export function holderOf(subject: string, name: unknown): string {
   const isBound = typeof name === 'string' && isTokenName(name) && subjectOfName(name) === hexOf(subject);

@@ -1,12 +1,16 @@
 /**
- * The forms that the `ttl` of `POST /token` may have (opal-protocol P3.3): seconds as a number or a text, `[D day(s), ]` or
- * `[D ]` before `[HH:]MM:SS[.ffffff]`, and ISO 8601 of days, hours, minutes and seconds.
+ * The forms that the `ttl` of `POST /token` may have (opal-protocol P3.3): seconds as a number or a
+ * text, `[D day(s), ]` or `[D ]` before `[HH:]MM:SS[.ffffff]`, and ISO 8601 of days, hours, minutes
+ * and seconds.
  */
 const CLOCK = /^(?:(\d{1,9}) (?:days?, )?)?(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,12})(?:\.(\d{1,12}))?$/;
 const ISO =
   /^P(?:(\d{1,9}(?:\.\d{1,9})?)D)?(?:T(?:(\d{1,9}(?:\.\d{1,9})?)H)?(?:(\d{1,9}(?:\.\d{1,9})?)M)?(?:(\d{1,12}(?:\.\d{1,9})?)S)?)?$/;
 
-/** A duration in seconds; undefined for other values. Unlike OPAL, negative durations are not accepted. */
+/**
+ * A duration in seconds; undefined for other values. Unlike OPAL, negative durations are not
+ * accepted.
+ */
 export function parseTtl(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) && value >= 0 ? value : undefined;
   if (typeof value !== 'string' || value.length > 64) return undefined;

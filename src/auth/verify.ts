@@ -1,7 +1,8 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
-import { parseJson } from '../lib/json.js';
-import { Secret } from '../lib/log.js';
+import { isRecord } from '../lib/json/is-record.js';
+import { parseJson } from '../lib/json/json.js';
+import { Secret } from '../lib/observe/log.js';
 import type { JwtAlgorithm } from './algorithms.js';
 import { type Authenticator, bearerToken, type Caller } from './caller.js';
 import { checkClaims, type ExpectedClaims, TokenUndecodable, tokenRefused } from './claims.js';
@@ -22,9 +23,10 @@ export interface VerifyDeps {
 }
 
 /**
- * Authentication by tokens that the public key verifies (opal-protocol P3.2), with exactly the one algorithm that is set. A
- * valid signature is cached, since a fleet that reconnects sends the same tokens again; the claims are checked each time. Rejects with
- * `config_invalid` if the key cannot verify tokens at all: no token is ever accepted unverified.
+ * Authentication by tokens that the public key verifies (opal-protocol P3.2), with exactly the one
+ * algorithm that is set. A valid signature is cached, since a fleet that reconnects sends the same
+ * tokens again; the claims are checked each time. Rejects with `config_invalid` if the key cannot
+ * verify tokens at all: no token is ever accepted unverified.
  */
 export async function createVerifier(options: VerifyOptions, deps: VerifyDeps): Promise<Authenticator> {
   const { compactVerify, errors } = await import('jose');
@@ -81,7 +83,7 @@ function claimsObject(payload: Uint8Array): Readonly<Record<string, unknown>> {
   } catch {
     throw new TokenUndecodable(); // signed by us or not, it is no JWT
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isRecord(value)) {
     throw new TokenUndecodable();
   }
   return Object.freeze(value as Record<string, unknown>);

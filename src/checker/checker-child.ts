@@ -3,7 +3,10 @@ import { EngineArtifact } from '../embedded/artifact.js';
 import { errorText } from '../lib/errors.js';
 import type { CheckAnswer, FromChecker, ToChecker } from './messages.js';
 
-/** The process that compiles policies (checker-process.ts): its thread runs OPA's Go code, and this one watches its memory. */
+/**
+ * The process that compiles policies (checker-process.ts): its thread runs OPA's Go code, and this
+ * one watches its memory.
+ */
 
 /** Go's calls are nested on this stack; deep policies need more than a thread has by default. */
 const STACK_MB = 16;
@@ -11,7 +14,10 @@ const STACK_MB = 16;
 const HEAP_MB = 4096;
 const WATCH_EVERY_MS = 20;
 
-/** An orderly exit would wait for V8, which compiles the program; there is nothing here to end in order. */
+/**
+ * An orderly exit would wait for V8, which compiles the program; there is nothing here to end in
+ * order.
+ */
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }

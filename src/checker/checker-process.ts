@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ARTIFACT } from '../embedded/artifact-sums.js';
-import { firstOf, SerialQueue, withAnySignal } from '../lib/async.js';
-import { childEnv } from '../lib/child-env.js';
 import { errorText } from '../lib/errors.js';
+import { firstOf, SerialQueue, withAnySignal } from '../lib/run/async.js';
+import { childEnv } from '../lib/run/child-env.js';
 import type { CheckAnswer, CheckJob, FromChecker, ToChecker } from './messages.js';
 
 /** The engine that compiles: the same one gives the same answer. */
@@ -16,7 +16,10 @@ export interface CheckerLimits {
   readonly memoryBytes: number;
 }
 
-/** How long a process waits for a check: the fetch of a commit that was announced takes about as long, and pushes come in storms. */
+/**
+ * How long a process waits for a check: the fetch of a commit that was announced takes about as
+ * long, and pushes come in storms.
+ */
 const KEEP_MS = 10_000;
 /** A process that takes more is not kept: what it has parsed stays with it. */
 const KEPT_BYTES = 512 * 1024 * 1024;
@@ -31,8 +34,8 @@ interface Running {
 }
 
 /**
- * Compiles policies with OPA's own code, in a process that ends soon after the last answer. Whatever keeps it from an answer, time and
- * memory included, is an answer, too.
+ * Compiles policies with OPA's own code, in a process that ends soon after the last answer.
+ * Whatever keeps it from an answer, time and memory included, is an answer, too.
  */
 export class Checker {
   readonly #env: NodeJS.ProcessEnv;
@@ -112,7 +115,9 @@ export class Checker {
     return running;
   }
 
-  /** Ends the process after a while, unless a check comes. It keeps nobody from ending meanwhile. */
+  /**
+   * Ends the process after a while, unless a check comes. It keeps nobody from ending meanwhile.
+   */
   #rest(): void {
     clearTimeout(this.#timer);
     this.#running?.child.unref();

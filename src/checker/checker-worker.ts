@@ -3,8 +3,7 @@ import { SENDS_NOTHING } from '../client/engine/check-only.js';
 import type { GoProgram } from '../embedded/artifact.js';
 import { GoOpa } from '../embedded/go/go-opa.js';
 import { errorText } from '../lib/errors.js';
-import { CheckEngine, type CheckGo } from './check-engine.js';
-import { judge } from './judge.js';
+import { CheckEngine, type CheckGo, judgeJob } from './check-engine.js';
 import type { CheckAnswer, CheckJob } from './messages.js';
 
 /** The thread of OPA's Go code in the process that compiles policies (checker-child.ts). */
@@ -23,7 +22,7 @@ async function startGo(program: GoProgram): Promise<CheckGo> {
 
 async function answerTo(job: CheckJob, starting: Promise<CheckGo>): Promise<CheckAnswer> {
   try {
-    return { kind: 'judged', problems: await judge(job, new CheckEngine(await starting, job.rego)) };
+    return { kind: 'judged', problems: await judgeJob(job, new CheckEngine(await starting, job.rego)) };
   } catch (error) {
     return { kind: 'failed', reason: errorText(error) };
   }

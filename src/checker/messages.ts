@@ -1,4 +1,4 @@
-import type { RegoMode } from '../client/engine/rego-versions.js';
+import type { RegoMode } from '../client/engine/modules/rego-versions.js';
 import type { CommitProblem } from '../wire/commit-problem.js';
 
 /** A file of a policy with its text. */
@@ -7,10 +7,17 @@ export interface TextFile {
   readonly text: string;
 }
 
+/**
+ * A module of a policy. `declared`: the version of Rego that the manifest of its bundle declares.
+ */
+export interface Module extends TextFile {
+  readonly declared?: number;
+}
+
 /** What is compiled: the files of a commit, in load order. */
 export interface CheckJob {
   readonly rego: RegoMode;
-  readonly modules: readonly TextFile[];
+  readonly modules: readonly Module[];
   readonly data: readonly TextFile[];
   /** The folders that clients take, each set by itself; `.` is the whole repository. */
   readonly sets: readonly (readonly string[])[];

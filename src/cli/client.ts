@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { endProgram } from './end-program.js';
-import { runCommandLine } from './run-program.js';
-import { syncClient } from './sync-client.js';
+import { endProgram } from './kit/end-program.js';
+import { runByOpalName } from './opal-names.js';
 
-await endProgram(await runCommandLine(syncClient(process), process.argv.slice(2), process), process);
+await endProgram(await runByOpalName('client', process.argv.slice(2), process), process);

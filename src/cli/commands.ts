@@ -1,25 +1,25 @@
 import type { Command } from 'commander';
 import type { StartGo } from '../checker/check-engine.js';
-import { addCheckCommand } from './check/check.js';
-import { clientProgram } from './client-program.js';
-import { addClientsCommand } from './clients.js';
-import type { CommandIo } from './command-io.js';
-import { addCompletionCommand } from './completion.js';
-import { addConfigCommand } from './config-command.js';
-import { addLogCommand } from './data-log.js';
-import { addDemoCommand } from './demo/demo.js';
-import { addDoctorCommand } from './doctor/doctor.js';
-import { addGetOpaCommand } from './get-opa.js';
-import { addHealthcheckCommand } from './healthcheck.js';
-import { addInitCommand } from './init/init.js';
-import { addKeysCommand } from './keys.js';
-import { addObtainTokenCommand } from './obtain-token.js';
-import { addPublishCommand } from './publish-data-update.js';
-import { addRefreshCommand } from './refresh.js';
-import { serverProgram } from './server-program.js';
-import { addRunCommand, HELP_COMMAND, newProgram } from './settings-program.js';
-import { addStatusCommand } from './status.js';
-import { addTraceCommand } from './trace/trace.js';
+import { addCheckCommand } from './commands/check/check.js';
+import { addClientsCommand } from './commands/clients/clients.js';
+import { addCompletionCommand } from './commands/completion/completion.js';
+import { addConfigCommand } from './commands/config/config.js';
+import { addDemoCommand } from './commands/demo/demo.js';
+import { addDoctorCommand } from './commands/doctor/doctor.js';
+import { addHealthcheckCommand } from './commands/healthcheck/healthcheck.js';
+import { addInitCommand } from './commands/init/init.js';
+import { addKeysCommand } from './commands/keys/keys.js';
+import { addLogCommand } from './commands/log/log.js';
+import { addGetOpaCommand } from './commands/opa/opa.js';
+import { addPublishCommand } from './commands/publish/publish.js';
+import { addRefreshCommand } from './commands/refresh/refresh.js';
+import { addStatusCommand } from './commands/status/status.js';
+import { addTokenCommand } from './commands/token/token.js';
+import { addTraceCommand } from './commands/trace/trace.js';
+import type { CommandIo } from './kit/command-io.js';
+import { addRunCommand, HELP_COMMAND, newProgram } from './kit/settings-program.js';
+import { clientProgram } from './programs/client-program.js';
+import { serverProgram } from './programs/server-program.js';
 
 /** Parts that commands make themselves unless they are given. */
 export interface CommandParts {
@@ -27,7 +27,10 @@ export interface CommandParts {
   readonly startGo?: StartGo;
 }
 
-/** The program `policysync` with all its commands; none of them loads what it runs before it is called. */
+/**
+ * The program `policysync` with all its commands; none of them loads what it runs before it is
+ * called.
+ */
 export function policysync(io: CommandIo, { startGo }: CommandParts = {}): Command {
   const program = newProgram(
     'policysync',
@@ -37,11 +40,11 @@ export function policysync(io: CommandIo, { startGo }: CommandParts = {}): Comma
 
   program.commandsGroup('Run:');
   addDemoCommand(program, io);
-  addRunCommand(program, 'server', serverProgram(io), io);
-  addRunCommand(program, 'client', clientProgram(io), io);
+  addRunCommand(program, serverProgram(io), io);
+  addRunCommand(program, clientProgram(io), io);
 
   program.commandsGroup('Publish and look:');
-  addPublishCommand(program, io, 'publish');
+  addPublishCommand(program, io);
   addRefreshCommand(program, io);
   addStatusCommand(program, io);
   addClientsCommand(program, io);
@@ -53,14 +56,14 @@ export function policysync(io: CommandIo, { startGo }: CommandParts = {}): Comma
   addInitCommand(program, io);
   addCheckCommand(program, io, startGo);
   addDoctorCommand(program, io);
-  addObtainTokenCommand(program, io, 'token');
+  addTokenCommand(program, io);
   addKeysCommand(program, io);
   addConfigCommand(program, io);
   const opa = program
     .command('opa')
     .helpCommand(...HELP_COMMAND)
     .description('Find, download or build the OPA program of an inline engine.');
-  addGetOpaCommand(opa, io, 'get');
+  addGetOpaCommand(opa, io);
   addCompletionCommand(program, io);
   return program;
 }

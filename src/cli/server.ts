@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { endProgram } from './end-program.js';
-import { runCommandLine } from './run-program.js';
-import { syncServer } from './sync-server.js';
+import { endProgram } from './kit/end-program.js';
+import { runByOpalName } from './opal-names.js';
 
-await endProgram(await runCommandLine(syncServer(process), process.argv.slice(2), process), process);
+await endProgram(await runByOpalName('server', process.argv.slice(2), process), process);

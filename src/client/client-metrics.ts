@@ -1,10 +1,10 @@
 import type { EmbeddedOpa } from '../embedded/embedded-opa.js';
-import { type Histogram, type Metrics, timed } from '../lib/metrics.js';
-import { withOverrides } from '../lib/with-overrides.js';
+import { type Histogram, type Metrics, timed } from '../lib/observe/metrics.js';
+import { withOverrides } from '../lib/run/with-overrides.js';
 import type { Decisions } from './decisions/decisions.js';
 import type { PolicyEngine } from './engine/engine.js';
-import type { RunningEngine } from './engine/running-engine.js';
-import type { Follower } from './follower.js';
+import type { RunningEngine } from './engine/opa/running-engine.js';
+import type { Follower } from './follow/follower.js';
 import type { Offline } from './offline/offline.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { Reporter } from './report/reporter.js';

@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
 import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
-import { placeRule } from '../lib/place-rules.js';
-import type { SettingValues } from '../lib/setting.js';
+import { placeRule } from '../lib/net/place-rules.js';
+import { withoutEnd } from '../lib/run/without-end.js';
+import type { SettingValues } from '../lib/settings/setting.js';
 import {
   bytesSetting,
   choiceSetting,
@@ -21,8 +22,7 @@ import {
   textSetting,
   tokenSetting,
   urlSetting,
-} from '../lib/setting-kinds.js';
-import { withoutEnd } from '../lib/without-end.js';
+} from '../lib/settings/setting-kinds.js';
 import { FETCH_METHODS } from '../wire/data.js';
 import { checkedLabels, parseLabels } from '../wire/labels.js';
 import { MAX_CLIENT_ID } from '../wire/session.js';
@@ -156,7 +156,7 @@ export const CLIENT_SETTINGS = {
   ...inGroup('Policy engine', {
     engine: choiceSetting(
       'SYNC_ENGINE',
-      'inline: OPA as a child process. external: the OPA at SYNC_POLICY_STORE_URL. embedded: OPA inside the package. Default: see docs/engine.md.',
+      'inline: OPA as a child process. external: the OPA at SYNC_POLICY_STORE_URL. embedded: OPA inside the package. Default: see docs/how-to/engine.md.',
       { opal: null, choices: ['inline', 'external', 'embedded'] },
     ),
     engineUrl: urlSetting(
@@ -171,7 +171,7 @@ export const CLIENT_SETTINGS = {
     ),
     inlineEngineExecPath: pathSetting(
       'SYNC_INLINE_ENGINE_EXEC_PATH',
-      'Path of the OPA executable. Default: searched for, see docs/engine.md.',
+      'Path of the OPA executable. Default: searched for, see docs/how-to/engine.md.',
       { opal: 'OPAL_INLINE_OPA_EXEC_PATH', form: 'file' },
     ),
     inlineEngineOpen: flagSetting(
@@ -216,7 +216,7 @@ export const CLIENT_SETTINGS = {
     ),
     embeddedEntrypoints: listSetting(
       'SYNC_EMBEDDED_ENGINE_ENTRYPOINTS',
-      'Paths of decisions that the embedded engine compiles at the start, for example app/rbac/allow. Others are compiled when they are first asked for.',
+      'Paths of decisions that the embedded engine compiles at the start, for example app/rbac/allow. Others are compiled once they are asked for a second time.',
       { opal: null, parseItem: decisionPathItem },
     ),
     embeddedMaxEntrypoints: numberSetting(
@@ -300,7 +300,7 @@ export const CLIENT_SETTINGS = {
   ...inGroup('AuthZEN', {
     authzenDecision: jsonSetting(
       'SYNC_AUTHZEN_DECISION',
-      'Turns the AuthZEN API on: the rule that decides, for example authzen/allow, or a list that chooses one; see docs/authzen.md.',
+      'Turns the AuthZEN API on: the rule that decides, for example authzen/allow, or a list that chooses one; see docs/how-to/embed.md.',
       { opal: null, schema: decisionRules, form: 'path|JSON', parseText: rulesText },
     ),
     authzenSearchSubject: jsonSetting(
@@ -393,12 +393,12 @@ export const CLIENT_SETTINGS = {
     }),
     fetchProviderModules: listSetting(
       'SYNC_FETCH_PROVIDER_MODULES',
-      'ES modules whose default export is a fetch provider, as file paths; see docs/data-sources.md.',
+      'ES modules whose default export is a fetch provider, as file paths; see docs/how-to/data-sources.md.',
       { opal: null, ofPaths: true },
     ),
     fetchAllow: listSetting(
       'SYNC_FETCH_ALLOW',
-      'Allowed hosts of data sources, callbacks and redirects: names, .suffixes, addresses, ranges, each with an optional :port. Empty: all but link-local addresses. See docs/security.md.',
+      'Allowed hosts of data sources, callbacks and redirects: names, .suffixes, addresses, ranges, each with an optional :port. Empty: all but link-local addresses. See docs/how-to/secure.md.',
       { opal: null, parseItem: placeItem },
     ),
     fetchDeny: listSetting(
@@ -418,7 +418,7 @@ export const CLIENT_SETTINGS = {
     ),
     driftCheckIntervalMs: secondsSetting(
       'SYNC_DRIFT_CHECK_INTERVAL',
-      'Interval at which all documents are compared with those of the engine. 0: never; see docs/catch-up.md.',
+      'Interval at which all documents are compared with those of the engine. 0: never; see docs/how-to/offline.md.',
       { opal: null, default: 0 },
     ),
     retryMaxMs: secondsSetting(

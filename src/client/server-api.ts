@@ -1,39 +1,35 @@
-import { type Dispatcher, request } from 'undici';
+import type { Dispatcher } from 'undici';
 import type * as z from 'zod';
-import { withAnySignal } from '../lib/async.js';
-import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, errorText, firstIssue, SyncError } from '../lib/errors.js';
-import {
-  basicAuthorization,
-  bodyStart,
-  bodyText,
-  followRedirects,
-  type HeaderValues,
-  retryAfterSeconds,
-} from '../lib/http-response.js';
-import { parseJson } from '../lib/json.js';
-import { redactUrl, Secret } from '../lib/log.js';
-import { problemText } from '../lib/problem-text.js';
-import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
-import { validTraceparent } from '../lib/tracing.js';
+import { parseJson } from '../lib/json/json.js';
+import { connectFailure, SERVER_CA } from '../lib/net/connect-failure.js';
+import { followRedirects, retryAfterSeconds } from '../lib/net/http-response.js';
+import { serverAddress } from '../lib/net/server-address.js';
+import { requestServer, type ServerAnswer, ServerCaller } from '../lib/net/server-request.js';
+import { redactUrl, type Secret } from '../lib/observe/log.js';
+import { validTraceparent } from '../lib/observe/tracing.js';
+import { withAnySignal } from '../lib/run/async.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
+import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/catch-up-page.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { parseKeepingData } from '../wire/inline-data.js';
-import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/updates.js';
 import { type Hop, nextHop } from './fetch/http-rules.js';
 
-/** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
+/**
+ * Time for one whole answer of the sync server: a first bundle of a large repository is built while
+ * we wait.
+ */
 const ANSWER_TIMEOUT_MS = 120_000;
-const ANSWER_LIMIT = 256 * 1024 * 1024;
-/** Bytes that are read of a refusal: its message, and so that the connection can be reused. */
-const REFUSAL_BYTES = 16_384;
 /** More are treated as a loop. */
 const MAX_REDIRECTS = 10;
 /** Upper bound of `Retry-After`. */
 const RETRY_AFTER_MAX_SECONDS = 300;
 
-/** 503: the server starts, or its source is unreachable (opal-protocol P2.2). 501: it does not have this. */
+/**
+ * 503: the server starts, or its source is unreachable (opal-protocol P2.2). 501: it does not have
+ * this.
+ */
 const REFUSALS: Readonly<Record<number, ErrorCode>> = {
   401: 'token_refused',
   501: 'not_enabled',
@@ -47,35 +43,27 @@ export interface ServerApiOptions {
   readonly dataConfigUrl: string | undefined;
   readonly token: Secret | undefined;
   readonly policyDirs: readonly string[];
-  /** Largest answer that is read. Default: {@link ANSWER_LIMIT}. */
+  /** Largest answer that is read. */
   readonly limitBytes?: number;
   /** Its connections; they end with the API. */
   readonly dispatcher: Dispatcher;
   /** Connections to where the server redirects to, through the gate; they end with the API, too. */
   readonly gated: Dispatcher;
-  /** Called when the data configuration or the updates cannot be read: they may list entries that are missing here. */
+  /**
+   * Called when the data configuration or the updates cannot be read: they may list entries that
+   * are missing here.
+   */
   readonly onDataFailed?: (reason: string) => void;
-}
-
-interface ServerAnswer {
-  readonly status: number;
-  readonly headers: HeaderValues;
-  /** Of an answer other than 200 the start. */
-  readonly text: string;
 }
 
 /** The client's calls to a sync server, ours or OPAL's. */
 export class ServerApi {
   readonly #options: ServerApiOptions;
-  /** Secrets that an API may repeat in an error. */
-  readonly #secrets: readonly Secret[];
+  readonly #caller: ServerCaller;
 
   constructor(options: ServerApiOptions) {
     this.#options = options;
-    const { token, serverUrl, dataConfigUrl } = options;
-    const basic = basicAuthorization(new URL(serverUrl))?.replace('Basic ', '');
-    const others = [basic ?? '', ...secretsOfUrl(serverUrl), ...secretsOfUrl(dataConfigUrl ?? '')];
-    this.#secrets = [...(token === undefined ? [] : [token]), ...others.map((secret) => new Secret(secret))];
+    this.#caller = new ServerCaller(options.serverUrl, options.token, [options.dataConfigUrl ?? '']);
   }
 
   async close(): Promise<void> {
@@ -101,8 +89,9 @@ export class ServerApi {
   }
 
   /**
-   * The base entries alone: `GET /data/config?origin=base` of a server of ours, which may lead to an external API; an
-   * address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is requested as it is.
+   * The base entries alone: `GET /data/config?origin=base` of a server of ours, which may lead to
+   * an external API; an address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is requested as
+   * it is.
    */
   async baseConfig(signal: AbortSignal): Promise<PeerDataConfig> {
     const url = this.#options.dataConfigUrl ?? this.#address('/data/config', new URLSearchParams({ origin: 'base' }));
@@ -110,10 +99,15 @@ export class ServerApi {
     return { ...config, entries: config.entries.filter(({ origin }) => origin !== 'update') };
   }
 
-  /** `GET /data/updates` of a server of ours: a page of updates after a position. Throws `not_enabled` where it retains none. */
-  async updates({ epoch, after, topics, limit }: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> {
+  /**
+   * `GET /data/updates` of a server of ours: a page of updates after a position. Throws
+   * `not_enabled` where it retains none.
+   */
+  async updates({ epoch, after, topics, limit, from, ended }: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> {
     const query = new URLSearchParams({ after: String(after), topics: topics.join(','), limit: String(limit) });
     if (epoch !== undefined) query.set('epoch', epoch);
+    if (from !== undefined) query.set('from', from);
+    if (ended === true) query.set('ended', 'true');
     const read = async (): Promise<UpdatesPage> => {
       const text = await this.#get(this.#address('/data/updates', query), signal);
       return parsed(updatesPage, parseKeepingUpdates, text, 'list of data updates');
@@ -121,7 +115,10 @@ export class ServerApi {
     return this.#tellingFailure(read, signal);
   }
 
-  /** `GET /loadlimit`: rejects, with the server's `Retry-After`, while the server has no capacity for one more client. */
+  /**
+   * `GET /loadlimit`: rejects, with the server's `Retry-After`, while the server has no capacity
+   * for one more client.
+   */
   async loadLimit(signal: AbortSignal): Promise<void> {
     await this.#get(this.#address('/loadlimit'), signal);
   }
@@ -154,13 +151,16 @@ export class ServerApi {
     return withAnySignal([signal], (within) => this.#follow(url, within, signal), ANSWER_TIMEOUT_MS);
   }
 
-  /** Follows redirects: `GET /data/config` may lead to an external API (specification "External data source API"). */
+  /**
+   * Follows redirects: `GET /data/config` may lead to an external API (specification "External data
+   * source API").
+   */
   async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<ServerAnswer> {
     const first = this.#firstHop(url);
     let who = 'the sync server';
     const refused = ({ url: place }: Hop, { status, headers, text }: ServerAnswer): SyncError => {
       const seconds = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS) ?? 0;
-      const said = problemText(this.#withoutSecrets(text)).slice(0, 300);
+      const said = this.#caller.said(text).slice(0, 300);
       const message = `${who} answered ${status} for ${redactUrl(place.href)}: ${said}`;
       const wait = seconds > 0 ? { retryAfterSeconds: seconds } : {};
       const isWithoutPolicy = headers['x-sync-error'] === ('policy_source_none' satisfies ErrorCode);
@@ -171,9 +171,11 @@ export class ServerApi {
       max: MAX_REDIRECTS,
       send: async (hop, redirects) => {
         if (redirects > 0) who = 'the API that the sync server redirects to';
-        const { dispatcher, gated } = this.#options;
+        const { dispatcher: own, gated, limitBytes } = this.#options;
+        const { url, method, headers } = hop;
+        const dispatcher = url.origin === first.url.origin ? own : gated;
         try {
-          return await this.#ask(hop, hop.url.origin === first.url.origin ? dispatcher : gated, within);
+          return await requestServer(url, { dispatcher, signal: within, headers, method, limitBytes });
         } catch (cause) {
           signal.throwIfAborted();
           throw noAnswer(who, redactUrl(hop.url.href), cause);
@@ -188,32 +190,16 @@ export class ServerApi {
 
   /** Sends the token to the server alone; a redirect carries its own in the address. */
   #firstHop(url: string): Hop {
-    const { token } = this.#options;
     const place = new URL(url);
-    const authorization = token === undefined ? basicAuthorization(place) : `Bearer ${token.reveal()}`;
+    const authorization = this.#caller.authorization(place);
     place.username = '';
     place.password = '';
     const headers = {
       accept: 'application/json',
       [PROTOCOL_HEADER]: String(PROTOCOL_VERSION),
-      ...(authorization === undefined ? {} : { authorization }),
+      ...authorization,
     };
     return { url: place, method: 'GET', headers, conditional: false };
-  }
-
-  async #ask({ url, method, headers }: Hop, dispatcher: Dispatcher, signal: AbortSignal): Promise<ServerAnswer> {
-    const answer = await request(url, { dispatcher, method, signal, headers });
-    const { statusCode: status, headers: answerHeaders } = answer;
-    const { limitBytes = ANSWER_LIMIT } = this.#options;
-    const text =
-      status === 200
-        ? await bodyText(answer, limitBytes)
-        : (await bodyStart(answer.body, REFUSAL_BYTES)).toString('utf8');
-    return { status, headers: answerHeaders, text };
-  }
-
-  #withoutSecrets(text: string): string {
-    return this.#secrets.reduce((shown, secret) => secret.hideIn(shown), text);
   }
 }
 

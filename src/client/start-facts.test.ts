@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { Secret } from '../lib/log.js';
-import { loadSettings } from '../lib/options.js';
+import { Secret } from '../lib/observe/log.js';
+import { readSettings } from '../lib/settings/options.js';
 import { CLIENT_SETTINGS } from './options.js';
-import { engineFact, startFacts } from './start-facts.js';
+import { clientStartFacts, engineFact } from './start-facts.js';
 
 const WHO = { version: '1.2.3', nodeVersion: '24.1.0', clientId: 'shop-1', hasApi: true };
 
 function linesOf(env: Record<string, string>): string[] {
-  const { values } = loadSettings(CLIENT_SETTINGS, { env });
-  return startFacts(values, WHO).map(({ about, text }) => `${about}: ${text}`);
+  const { values } = readSettings(CLIENT_SETTINGS, { env });
+  return clientStartFacts(values, WHO).map(({ about, text }) => `${about}: ${text}`);
 }
 
 it('says what a client follows, where, and who may call it, one fact a line', () => {
@@ -42,13 +42,13 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
 });
 
 it('says nothing of who may call an API that is not there', () => {
-  const { values } = loadSettings(CLIENT_SETTINGS, { env: {} });
-  const last = startFacts(values, { ...WHO, hasApi: false }).at(-1);
+  const { values } = readSettings(CLIENT_SETTINGS, { env: {} });
+  const last = clientStartFacts(values, { ...WHO, hasApi: false }).at(-1);
   assert.deepEqual(last, { about: 'client API', text: 'none, there is no port' });
 });
 
 it('says which engine it has, and where', () => {
-  const { values } = loadSettings(CLIENT_SETTINGS, { env: { SYNC_POLICY_STORE_URL: 'https://u:p@opa.example' } });
+  const { values } = readSettings(CLIENT_SETTINGS, { env: { SYNC_POLICY_STORE_URL: 'https://u:p@opa.example' } });
   assert.deepEqual(engineFact(values.engineUrl, { kind: 'external' }), {
     about: 'engine',
     text: 'external OPA at https://***@opa.example/',
@@ -66,8 +66,8 @@ it('says which engine it has, and where', () => {
 });
 
 it('has the same as fields, without secrets', () => {
-  const { values } = loadSettings(CLIENT_SETTINGS, { env: {} });
-  const facts = startFacts({ ...values, clientToken: new Secret('hush') }, WHO);
+  const { values } = readSettings(CLIENT_SETTINGS, { env: {} });
+  const facts = clientStartFacts({ ...values, clientToken: new Secret('hush') }, WHO);
   const fields = Object.assign({}, ...facts.map((fact) => fact.fields)) as Record<string, unknown>;
   assert.deepEqual(fields, {
     version: '1.2.3',

@@ -1,5 +1,7 @@
-import { redactUrl } from '../lib/log.js';
-import type { StartFact } from '../lib/start-lines.js';
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
+import { redactUrl } from '../lib/observe/log.js';
+import type { StartFact } from '../lib/observe/start-lines.js';
 import type { EngineChoice } from './engine/choose-engine.js';
 import type { ClientSettings } from './options.js';
 import { outermostDirectories } from './topics.js';
@@ -26,7 +28,7 @@ interface Who {
 }
 
 /** The facts that a client logs when it starts; its engine and its address follow. */
-export function startFacts(settings: FactSettings, who: Who): StartFact[] {
+export function clientStartFacts(settings: FactSettings, who: Who): StartFact[] {
   const { version, nodeVersion, clientId } = who;
   const { dataTopics, policyDirs, clientToken } = settings;
   const serverUrl = redactUrl(settings.serverUrl);
@@ -68,7 +70,10 @@ function directoriesText(dirs: readonly string[]): string {
     : `${text}; files above them are left out, among them the data.json of the repository root`;
 }
 
-/** The fact about the engine, once it is chosen. `engineUrl`: where it is; undefined for an embedded one that opens no port. */
+/**
+ * The fact about the engine, once it is chosen. `engineUrl`: where it is; undefined for an embedded
+ * one that opens no port.
+ */
 export function engineFact(
   engineUrl: string | undefined,
   { kind, missing }: Pick<EngineChoice, 'kind' | 'missing'>,
@@ -84,4 +89,18 @@ export function engineFact(
     text: `${kind} OPA ${place}${why}`,
     fields: { ...(engine && { engine }), engine_kind: kind },
   };
+}
+
+/** The settings that tell one client from another on the same machine. */
+type ClientIdSettings = Pick<ClientSettings, 'clientId' | 'serverUrl' | 'engineUrl' | 'host' | 'port'>;
+
+/**
+ * The name of a client, stable over its restarts and unique in the fleet (design D22):
+ * SYNC_CLIENT_ID, else the host's name with 8 hex digits of the SHA-256 of where server, engine and
+ * client API are.
+ */
+export function clientIdOf({ clientId, serverUrl, engineUrl, host, port }: ClientIdSettings): string {
+  if (clientId !== undefined) return clientId;
+  const place = JSON.stringify([serverUrl, engineUrl, `${host}:${port}`]);
+  return `${hostname()}-${createHash('sha256').update(place).digest('hex').slice(0, 8)}`;
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { repoRoot } from '../../test/support/repo.js';
-import { OPA_VERSION } from '../client/engine/opa-version.js';
+import { OPA_VERSION } from '../client/engine/get-opa/opa-version.js';
 import { SyncError } from '../lib/errors.js';
 import { EngineArtifact } from './artifact.js';
 import { ARTIFACT } from './artifact-sums.js';

@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { SyncError } from '../lib/errors.js';
 
-/** OPA's Go code, ready to be instantiated, and Go's own JavaScript that runs it. Threads share the module. */
+/**
+ * OPA's Go code, ready to be instantiated, and Go's own JavaScript that runs it. Threads share the
+ * module.
+ */
 export interface GoProgram {
   readonly module: WebAssembly.Module;
   /** Text of `wasm_exec.js`. */
@@ -18,8 +21,9 @@ export type Loaded = GoProgram | { readonly file: string; readonly problem: stri
 const FOLDER = join('engine', 'dist');
 
 /**
- * The Go program of this package: read, verified, decompressed and compiled at the first {@link load}, off the caller's thread.
- * The compiled module takes memory until {@link release} and the end of the threads that use it.
+ * The Go program of this package: read, verified, decompressed and compiled at the first
+ * {@link load}, off the caller's thread. The compiled module takes memory until {@link release} and
+ * the end of the threads that use it.
  */
 export class EngineArtifact {
   readonly #folder: string | undefined;
@@ -30,7 +34,10 @@ export class EngineArtifact {
     this.#folder = folder;
   }
 
-  /** Rejects with `engine_artifact_invalid` if a file is missing or is not the one that belongs to this code. */
+  /**
+   * Rejects with `engine_artifact_invalid` if a file is missing or is not the one that belongs to
+   * this code.
+   */
   load(): Promise<GoProgram> {
     if (this.#loading === undefined) {
       const loading = loadProgram(this.#folder ?? packagedFolder());
@@ -49,8 +56,8 @@ export class EngineArtifact {
 }
 
 /**
- * Loads in a thread of its own, which ends then: what decompressing and compiling leave behind in memory ends with it. The files are
- * compared with the sums there.
+ * Loads in a thread of its own, which ends then: what decompressing and compiling leave behind in
+ * memory ends with it. The files are compared with the sums there.
  */
 async function loadProgram(folder: string): Promise<GoProgram> {
   const worker = new Worker(new URL('./artifact-worker.js', import.meta.url), { workerData: folder, env: {} });
@@ -67,7 +74,10 @@ function invalid(file: string, what: string): SyncError {
   return new SyncError('engine_artifact_invalid', `${file} of the embedded engine ${what}: install the package again`);
 }
 
-/** The folder of the nearest package above this file that has the artifact; where it should be if none has. */
+/**
+ * The folder of the nearest package above this file that has the artifact; where it should be if
+ * none has.
+ */
 function packagedFolder(): string {
   let nearest: string | undefined;
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {

@@ -1,4 +1,4 @@
-import { startTimer } from '../lib/async.js';
+import { startTimer } from '../lib/run/async.js';
 
 /** A call whose time is measured. */
 export interface TimedCall {
@@ -20,8 +20,8 @@ interface Waiting {
 const MAX_EXTENSIONS = 3;
 
 /**
- * Time limits of calls that a worker answers one after the other: the time of a call begins when it is the first of those under way.
- * The time that it waits for others is not its own.
+ * Time limits of calls that a worker answers one after the other: the time of a call begins when it
+ * is the first of those under way. The time that it waits for others is not its own.
  */
 export class Deadlines {
   readonly #onLate: () => void;
@@ -30,9 +30,10 @@ export class Deadlines {
   #stopTimer: (() => void) | undefined;
 
   /**
-   * `onLate`: the first call has taken too long. `isBusyElsewhere`: whether the worker has calls with other limits. If it had some when
-   * the time of a call began, and still has, they may be what takes the time: then the call gets its time again, a few times. What came
-   * later waits for this call.
+   * `onLate`: the first call has taken too long. `isBusyElsewhere`: whether the worker has calls
+   * with other limits. If it had some when the time of a call began, and still has, they may be
+   * what takes the time: then the call gets its time again, a few times. What came later waits for
+   * this call.
    */
   constructor(onLate: () => void, isBusyElsewhere: () => boolean = () => false) {
     this.#onLate = onLate;

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { checkJson } from '../lib/json.js';
-import { MAX_JSON_DEPTH } from '../lib/json-check.js';
+import { checkJson } from '../lib/json/json.js';
+import { MAX_JSON_DEPTH } from '../lib/json/json-check.js';
 import { sameJson } from '../wire/same-json.js';
-import { DocumentRefusal, Documents } from './documents.js';
+import { Documents } from './documents.js';
 import type { DocumentOp } from './types.js';
+import { EngineRefusal } from './vocabulary.js';
 
 test('keeps texts as written, and creates missing parents', () => {
   const documents = new Documents();
@@ -34,7 +35,7 @@ for (const [what, at] of [
     const documents = new Documents();
     const before = '{"a":{"number":1,"list":[1],"nothing":null}}';
     documents.apply([{ path: ['a'], text: '{"number":1,"list":[1],"nothing":null}' }]);
-    assert.throws(() => documents.apply([{ path: at, text: '1' }]), DocumentRefusal);
+    assert.throws(() => documents.apply([{ path: at, text: '1' }]), EngineRefusal);
     assert.deepEqual(documents.apply([{ path: at, text: undefined }]).ops, []);
     assert.equal(documents.text(), before);
   });
@@ -56,7 +57,7 @@ test('refuses a whole list with one operation that cannot be made', () => {
 test('replaces the root member by member, and takes nothing but an object there', () => {
   const documents = new Documents();
   documents.apply([{ path: ['a'], text: '1' }]);
-  assert.throws(() => documents.apply([{ path: [], text: '[1]' }]), DocumentRefusal);
+  assert.throws(() => documents.apply([{ path: [], text: '[1]' }]), EngineRefusal);
   const { ops } = documents.apply([{ path: [], text: '{"b":2}' }]);
   assert.deepEqual(ops, [
     { path: ['a'], text: undefined },
@@ -114,7 +115,7 @@ test('property: equals a plain tree, takes a list whole or not at all, and takes
         const before = documents.text();
         const next = applied(model, list);
         if (next === undefined) {
-          assert.throws(() => documents.apply(list), DocumentRefusal);
+          assert.throws(() => documents.apply(list), EngineRefusal);
           assert(sameJson(documents.text(), before));
           continue;
         }
@@ -180,12 +181,12 @@ test('documents as a whole are nested as deep as OPA reads, whatever their paths
     checkJson(documents.text());
     const before = documents.text();
     assert.throws(() => documents.apply([{ path, text: nested(most + 1) }]), {
-      ...{ name: 'DocumentRefusal', message: /nested deeper than \d+ .* may be nested 10000 levels deep/ },
+      ...{ name: 'EngineRefusal', message: /nested deeper than \d+ .* may be nested 10000 levels deep/ },
     });
-    assert.throws(() => documents.replace([['a']], [{ path, text: nested(most + 1) }]), DocumentRefusal);
+    assert.throws(() => documents.replace([['a']], [{ path, text: nested(most + 1) }]), EngineRefusal);
     assert.equal(documents.text(), before);
   }
   const root = `{"a":${nested(MAX_JSON_DEPTH)}}`;
-  assert.throws(() => new Documents().apply([{ path: [], text: root }]), DocumentRefusal);
+  assert.throws(() => new Documents().apply([{ path: [], text: root }]), EngineRefusal);
   new Documents().apply([{ path: [], text: `{"a":${nested(MAX_JSON_DEPTH - 1)}}` }]);
 });

@@ -1,42 +1,37 @@
-import { depthProblem } from '../lib/json-check.js';
-import { jsonKind, members, objectText } from '../lib/json-text.js';
-import { outermost } from '../lib/path-tree.js';
+import { depthProblem } from '../lib/json/json-check.js';
+import { jsonKind, members, objectText } from '../lib/json/json-text.js';
+import { outermost } from '../lib/json/path-tree.js';
 import { type DocPath, docPathText } from '../wire/doc-path.js';
 import type { DocumentOp } from './types.js';
+import { EngineRefusal } from './vocabulary.js';
 
 /** A subtree: a JSON text as written, or the members of an object that a change has led through. */
 type Doc = string | Map<string, Doc>;
 
-/** A change that the documents cannot take: OPA refuses it, too. */
-export class DocumentRefusal extends Error {
-  readonly path: DocPath;
-
-  constructor(path: DocPath, reason: string) {
-    super(`${docPathText(path)}: ${reason}`);
-    this.name = 'DocumentRefusal';
-    this.path = path;
-  }
-}
-
 /** A change that was made. */
 export interface AppliedChange {
-  /** What has to be done elsewhere for the same effect: never at the root, nothing that changes nothing. */
+  /**
+   * What has to be done elsewhere for the same effect: never at the root, nothing that changes
+   * nothing.
+   */
   readonly ops: readonly DocumentOp[];
   /** Takes the change back; must be called before the next change, or not at all. */
   undo(): void;
 }
 
 /**
- * The documents of an engine, with values as written. Texts are cut only where a change leads through them, and changed in place: one
- * change of an object with many members costs no copy of it.
+ * The documents of an engine, with values as written. Texts are cut only where a change leads
+ * through them, and changed in place: one change of an object with many members costs no copy of
+ * it.
  */
 export class Documents {
   #root = new Map<string, Doc>();
 
   /**
-   * Makes changes in order, all or none. A put creates missing parents, and the root takes an object only; removing what is not there
-   * changes nothing. Throws {@link DocumentRefusal} for a put through a scalar or an array, and where all documents as one would be
-   * nested deeper than OPA reads: whoever holds a part of them is filled with the whole.
+   * Makes changes in order, all or none. A put creates missing parents, and the root takes an
+   * object only; removing what is not there changes nothing. Throws {@link EngineRefusal} for a put
+   * through a scalar or an array, and where all documents as one would be nested deeper than OPA
+   * reads: whoever holds a part of them is filled with the whole.
    */
   apply(changes: readonly DocumentOp[]): AppliedChange {
     const undone: (() => void)[] = [];
@@ -69,7 +64,9 @@ export class Documents {
     return this.apply([...removed, ...regions]);
   }
 
-  /** The text of a document as written; undefined if there is none. Elements of arrays have no path. */
+  /**
+   * The text of a document as written; undefined if there is none. Elements of arrays have no path.
+   */
   read(path: DocPath): string | undefined {
     let at: Doc | undefined = this.#root;
     for (const segment of path) {
@@ -97,7 +94,7 @@ export class Documents {
 
   #atRoot({ path, text }: DocumentOp): DocumentOp[] {
     const next = text === undefined ? new Map<string, string>() : expanded(text.trim());
-    if (next === undefined) throw new DocumentRefusal(path, 'the root of all documents must be an object');
+    if (next === undefined) throw refusal(path, 'the root of all documents must be an object');
     const gone = [...this.#root.keys()].filter((key) => !next.has(key));
     return [
       ...gone.map((key) => ({ path: [key], text: undefined })),
@@ -144,11 +141,11 @@ export class Documents {
 
 function assertDepth({ path, text = '' }: DocumentOp): void {
   const problem = depthProblem(text, path.length);
-  if (problem !== undefined) throw new DocumentRefusal(path, problem);
+  if (problem !== undefined) throw refusal(path, problem);
 }
 
-function noObject(at: DocPath, path: DocPath): DocumentRefusal {
-  return new DocumentRefusal(path, `${docPathText(at)} has a value that is no object, so nothing can be below it`);
+function noObject(at: DocPath, path: DocPath): EngineRefusal {
+  return refusal(path, `${docPathText(at)} has a value that is no object, so nothing can be below it`);
 }
 
 function expanded(text: string): Map<string, string> | undefined {
@@ -158,4 +155,9 @@ function expanded(text: string): Map<string, string> | undefined {
 function textOf(doc: Doc): string {
   if (typeof doc === 'string') return doc;
   return objectText([...doc].map(([key, value]) => [key, textOf(value)] as const));
+}
+
+/** A change that the documents cannot take: OPA refuses it, too. */
+function refusal(path: DocPath, reason: string): EngineRefusal {
+  return new EngineRefusal(`${docPathText(path)}: ${reason}`);
 }

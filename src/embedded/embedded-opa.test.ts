@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { FakeEvaluator, FakeGo } from '../../test/support/fake-go.js';
 import { until } from '../../test/support/until.js';
 import { SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import type { DocPath } from '../wire/doc-path.js';
-import { DocumentRefusal } from './documents.js';
 import { EmbeddedOpa, type EmbeddedOpaOptions, type EngineChange } from './embedded-opa.js';
-import { type EmbeddedPolicy, GoRefusal } from './types.js';
+import type { EmbeddedPolicy } from './types.js';
+import { EngineRefusal } from './vocabulary.js';
 
 /** An embedded OPA with fake workers, and all that were made. */
 class World implements AsyncDisposable {
@@ -21,6 +21,8 @@ class World implements AsyncDisposable {
   failingEvaluators = 0;
   /** Entrypoints whose compilation ends the process. */
   readonly fatal = new Set<string>();
+  /** Paths whose compiled decisions take too long. */
+  readonly late = new Set<string>();
   /** What happens once a compilation has looked at the documents. */
   duringCompile: () => Promise<void> = async () => undefined;
   readonly opa: EmbeddedOpa;
@@ -49,6 +51,7 @@ class World implements AsyncDisposable {
         startEvaluator: async (content) => {
           if (this.failingEvaluators-- > 0) throw new Error('no memory');
           const evaluator = new FakeEvaluator(content);
+          evaluator.late = this.late;
           this.evaluators.push(evaluator);
           return evaluator;
         },
@@ -80,6 +83,12 @@ class World implements AsyncDisposable {
     return text === undefined ? undefined : JSON.parse(text);
   }
 
+  /** Asks as often as it takes for a path to be compiled. */
+  async use(path: string): Promise<void> {
+    await this.ask(path);
+    await this.ask(path);
+  }
+
   put(path: string, text: string | undefined): Promise<void> {
     return this.opa.write([{ path: path.split('/'), text }]);
   }
@@ -101,7 +110,7 @@ function policy(hash: string, rego: string): EmbeddedPolicy {
 
 const APP: readonly DocPath[] = [['app']];
 
-test('answers the first question of a path with Go, and later ones compiled', async () => {
+test('a path is compiled once it is asked for again: Go answers until then', async () => {
   await using world = new World();
   await world.opa.activate(policy('one', 'app/allow = users/alice'), APP, []);
   await world.put('users/alice', '1.0');
@@ -111,6 +120,8 @@ test('answers the first question of a path with Go, and later ones compiled', as
     by: 'go',
     policy: 'one',
   });
+  await world.opa.activate(policy('one', 'app/allow = users/alice'), APP, []);
+  assert.equal(world.compilers.length, 0, 'nor for one question');
   await world.compiled('app/allow');
   assert.deepEqual(await world.opa.decide({ path: '/app/allow', input: undefined }), {
     text: '1.0',
@@ -139,7 +150,7 @@ test('leaves to Go what does not compile, tells why, and asks again with another
   await using world = new World();
   await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
   await world.put('x', '1');
-  await world.ask('app/allow');
+  await world.use('app/allow');
   await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'the path is left to Go' });
   assert.deepEqual(world.opa.state.withGo, [{ path: 'app/allow', reason: 'not compiled' }]);
   await world.opa.activate(policy('two', 'app/allow = x'), APP, []);
@@ -151,10 +162,10 @@ test('a refused policy leaves everything as it was', async () => {
   await world.opa.activate(policy('one', 'app/allow = app/x'), APP, [{ path: ['app', 'x'], text: '1' }]);
   await world.compiled('app/allow');
   const evaluator = world.evaluator;
-  await assert.rejects(world.opa.activate(policy('two', 'nonsense'), APP, []), GoRefusal);
+  await assert.rejects(world.opa.activate(policy('two', 'nonsense'), APP, []), EngineRefusal);
   await assert.rejects(
     world.opa.activate(policy('three', 'app/x = y'), APP, [{ path: ['app', 'x'], text: '2' }]),
-    GoRefusal,
+    EngineRefusal,
   );
   assert.equal(await world.ask('app/allow'), 1);
   assert.equal(world.evaluator, evaluator);
@@ -183,7 +194,7 @@ test('a document that collides with a rule is refused by Go, and changes nothing
     { path: ['app', 'allow'], text: 'true' },
   ];
   await assert.rejects(world.opa.write(both), (error: unknown) => {
-    return error instanceof GoRefusal && /conflicting rule for data path app\/allow/.test(error.message);
+    return error instanceof EngineRefusal && /conflicting rule for data path app\/allow/.test(error.message);
   });
   assert.equal(world.gos.length, 2, 'Go was started for the check');
   assert.equal(await world.ask('app/allow'), 1);
@@ -198,7 +209,7 @@ test('a write through a scalar is refused, and one that nothing collides with ne
   await world.compiled('app/allow');
   await world.put('x', '1');
   await world.go.kill('unloaded');
-  await assert.rejects(world.put('x/y', '1'), DocumentRefusal);
+  await assert.rejects(world.put('x/y', '1'), EngineRefusal);
   await world.put('x', '{"y":5}');
   assert.equal(await world.ask('app/allow'), 5);
   assert.equal(world.gos.length, 1);
@@ -284,6 +295,64 @@ test('where no evaluator can be made again, Go answers', async () => {
     by: 'go',
     policy: 'one',
   });
+  assert.deepEqual(world.opa.state.compiled, []);
+  const [left] = world.opa.state.withGo;
+  assert.deepEqual(
+    [left?.path, left?.reason.replace(/;.*/, '')],
+    ['app/allow', 'no evaluator could be made with all documents'],
+  );
+});
+
+test('a path that a change of documents leaves to Go is no compiled one, and its reason is told', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.compiled('app/allow');
+  await world.put('x/12', '1');
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
+  assert.deepEqual(world.opa.state.compiled, []);
+  assert.deepEqual(
+    world.opa.state.withGo.map(({ path }) => path),
+    ['app/allow'],
+  );
+});
+
+test('a path that Go answers because of the documents is named with the reason for as long as it is so', async () => {
+  await using world = new World({ entrypoints: ['app/allow', 'app/other'] });
+  await world.opa.activate(policy('one', 'app/allow = x\napp/other = y'), APP, []);
+  await world.compiled('app/allow');
+  world.evaluator.odd.add('app/allow');
+  world.evaluator.errs.add('app/other'); // because of what was asked: the next question may be another one
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
+  assert.equal((await world.opa.decide({ path: 'app/other', input: undefined })).by, 'go');
+  assert.deepEqual(world.opa.state.withGo, [{ path: 'app/allow', reason: 'odd numbers' }]);
+  assert.deepEqual(world.opa.state.compiled, ['app/other']);
+  world.evaluator.odd.clear();
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'compiled');
+  assert.deepEqual(world.opa.state.withGo, []);
+});
+
+test('a path whose decisions end three evaluators in a row is left to Go with the reason, and no other one is', async () => {
+  await using world = new World({ entrypoints: ['app/allow', 'app/slow'] });
+  await world.opa.activate(policy('one', 'app/allow = x\napp/slow = x'), APP, []);
+  await world.compiled('app/allow');
+  const slow = () => world.opa.decide({ path: 'app/slow', input: undefined });
+  const isLate = () => assert.rejects(slow(), { code: 'decision_timeout' });
+  world.late.add('app/slow');
+  await isLate();
+  await isLate();
+  world.late.clear();
+  assert.equal((await slow()).by, 'compiled');
+  world.late.add('app/slow');
+  for (const _ of [1, 2, 3]) await isLate();
+  for (const _ of [1, 2, 3]) assert.equal((await slow()).by, 'go');
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'compiled');
+  assert.deepEqual(world.opa.state.compiled, ['app/allow']);
+  const reason = 'its compiled decisions end the evaluator, one after the other: a decision takes too long';
+  assert.deepEqual(world.opa.state.withGo, [{ path: 'app/slow', reason }]);
+
+  world.late.clear();
+  await world.opa.activate(policy('two', 'app/allow = x\napp/slow = x'), APP, []);
+  await world.compiled('app/slow');
 });
 
 test('where compiled evaluation errs, Go answers', async () => {
@@ -356,7 +425,7 @@ test('a policy that ends Go whenever it is judged is refused, and the one before
   await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
   await world.put('x', '1');
   await assert.rejects(world.opa.activate(policy('two', 'crash'), APP, []), (error: unknown) => {
-    return error instanceof GoRefusal && /too much for OPA's compiler: .* crashed: too deep/.test(error.message);
+    return error instanceof EngineRefusal && /too much for OPA's compiler: .* crashed: too deep/.test(error.message);
   });
   assert.equal(world.gos.length, 2);
   assert.equal(await world.ask('app/allow'), 1);
@@ -403,6 +472,22 @@ test('tells what changed', async () => {
   ]);
 });
 
+test('documents of a commit with the same modules are written, and decisions are of that commit', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  const seen: EngineChange[] = [];
+  world.opa.watch((change) => seen.push(change));
+  await world.opa.write([{ path: ['app', 'x'], text: '1' }], 'two');
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).policy, 'two');
+  await world.put('x', '2');
+  assert.equal(world.opa.policy, 'two');
+  assert.deepEqual(
+    seen.map(({ kind }) => kind),
+    ['documents', 'documents'],
+    'nothing is prepared',
+  );
+});
+
 test('changes during an activation wait for it, and decisions do not', async () => {
   await using world = new World({ entrypoints: ['app/allow'] });
   await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
@@ -424,7 +509,7 @@ test('a document with a number as its name leaves what looks there to Go, also o
   await world.put('users/7', '2');
   assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
   world.duringCompile = () => world.put('rooms/7', '2');
-  await world.ask('app/other');
+  await world.use('app/other');
   await until(() => world.opa.state.withGo.some(({ path }) => path === 'app/other'), {
     withinMs: 5000,
     what: 'app/other stays with Go',
@@ -446,7 +531,7 @@ test('a document with a number as its name counts whenever it is written around 
     world.duringCompile = async () => {
       writes.push(turns(delay).then(() => world.put('rooms/7', '2')));
     };
-    await world.ask('app/allow');
+    await world.use('app/allow');
     await until(() => writes.length > 0 && world.evaluators.length > 0, { withinMs: 5000, what: 'it is compiled' });
     await Promise.all(writes);
     await new Promise((resolve) => setImmediate(resolve));
@@ -473,7 +558,7 @@ test('a large change keeps what is compiled meanwhile', async () => {
     world.duringCompile = async () => {
       writes.push(turns(delay).then(() => world.put('large', JSON.stringify('x'.repeat(1024 * 1024)))));
     };
-    await world.ask('app/other');
+    await world.use('app/other');
     await until(() => writes.length > 0, { withinMs: 5000, what: 'it is compiled' });
     await Promise.all(writes);
     await world.compiled('app/other');

@@ -1,36 +1,33 @@
-import { SerialQueue, unlessAborted, withAnySignal } from '../lib/async.js';
 import { failureFields, SyncError } from '../lib/errors.js';
-import { elements, members } from '../lib/json-text.js';
-import type { Logger } from '../lib/log.js';
-import { outermost } from '../lib/path-tree.js';
-import { Places } from '../lib/places.js';
+import { elements, members } from '../lib/json/json-text.js';
+import { outermost } from '../lib/json/path-tree.js';
+import { Places } from '../lib/net/places.js';
+import type { Logger } from '../lib/observe/log.js';
+import { SerialQueue, unlessAborted, withAnySignal } from '../lib/run/async.js';
 import type { DocPath } from '../wire/doc-path.js';
 import { dataRef } from '../wire/rego-ref.js';
-import { CompileLoop } from './compile-loop.js';
 import { Documents } from './documents.js';
-import { EntrypointCompiler } from './entrypoint-compiler.js';
+import { CompileLoop, EntrypointCompiler } from './entrypoint-compiler.js';
 import { EntrypointTable, entrypointName, type GoEntrypoint } from './entrypoints.js';
 import { FreeQueries } from './free-queries.js';
 import { GoKeeper, type GoKeeperOptions, type GoState } from './go-keeper.js';
 import type { MostTogether } from './most-together.js';
 import { leaveNumberKeys } from './number-keys.js';
 import type { Replica, StartEvaluator } from './replica.js';
-import { Serving } from './serving.js';
+import { NO_EVALUATOR, Serving } from './serving.js';
 import type { TimedGo } from './timed-go.js';
 import {
-  type Answer,
   type CompiledSet,
   type DecisionSource,
   type DocumentOp,
   type EmbeddedPolicy,
   type GoEngine,
-  GoRefusal,
   type OpaRequest,
   type OpaResponse,
-  type Question,
   type RegoModule,
   WorkerFailure,
 } from './types.js';
+import { type EngineAnswer, type EngineQuestion, EngineRefusal, type Region } from './vocabulary.js';
 
 /** Options of {@link EmbeddedOpa}. */
 export interface EmbeddedOpaOptions extends GoKeeperOptions {
@@ -60,12 +57,6 @@ export type EngineChange =
   | { readonly kind: 'policy'; readonly hash: string }
   | { readonly kind: 'documents'; readonly paths: readonly DocPath[] };
 
-/** A subtree that comes with a policy. */
-export interface DocumentRegion {
-  readonly path: DocPath;
-  readonly text: string;
-}
-
 /** How an embedded engine is. */
 export interface EmbeddedState {
   /** Of decisions, with the memory and the ends of the process for free queries. */
@@ -77,14 +68,20 @@ export interface EmbeddedState {
   readonly withGo: readonly GoEntrypoint[];
 }
 
-/** A change with more text than this leads to a new evaluator: the one that serves would be busy with it. */
+/**
+ * A change with more text than this leads to a new evaluator: the one that serves would be busy
+ * with it.
+ */
 const LARGE_CHANGE = 1024 * 1024;
 /** Workers in which a question is asked before it fails. */
 const MAX_ATTEMPTS = 4;
 /** Processes in which a policy is judged: the first one may have ended because of a decision. */
 const MAX_JUDGEMENTS = 2;
 const NOTHING_COMPILED: CompiledSet = { wasm: undefined, entrypoints: [] };
-/** How long a policy waits for its entrypoints while the one before serves. Then it is active, and Go answers until they are compiled. */
+/**
+ * How long a policy waits for its entrypoints while the one before serves. Then it is active, and
+ * Go answers until they are compiled.
+ */
 const PATIENCE_MS = 10_000;
 
 /** A compilation of entrypoints. */
@@ -96,8 +93,9 @@ interface Compiling {
 }
 
 /**
- * The OPA inside the package: holds policy and documents as the truth, and keeps the workers that decide. Changes are made one after
- * the other, each whole or not at all; decisions wait neither for them nor for a compilation.
+ * The OPA inside the package: holds policy and documents as the truth, and keeps the workers that
+ * decide. Changes are made one after the other, each whole or not at all; decisions wait neither
+ * for them nor for a compilation.
  */
 export class EmbeddedOpa implements DecisionSource {
   readonly #log: Logger;
@@ -114,6 +112,8 @@ export class EmbeddedOpa implements DecisionSource {
   readonly #watchers = new Set<(change: EngineChange) => void>();
   readonly #documents = new Documents();
   #policy: EmbeddedPolicy | undefined;
+  /** Of the commit whose policy and documents these are: a later one may have the same modules. */
+  #hash: string | undefined;
   /** Subtrees that came with the policy. */
   #roots: readonly DocPath[] = [];
   #rules = new Places();
@@ -134,6 +134,7 @@ export class EmbeddedOpa implements DecisionSource {
     this.#serving = new Serving({
       start: deps.startEvaluator,
       documents: () => this.#documents.text(),
+      onLeft: (path, reason) => this.#table.leaveToGo([path], reason),
       log: deps.log,
     });
     const { maxEntrypoints, entrypoints: fixed, knownEntrypoints: known = [] } = options;
@@ -143,18 +144,26 @@ export class EmbeddedOpa implements DecisionSource {
   }
 
   get state(): EmbeddedState {
+    const paths = this.#table.compiledPaths();
+    const left = new Map(paths.map((path) => [path, this.#serving.reasonForGo(path)]));
+    const withGo = [...left].flatMap(([path, reason]) => (reason === undefined ? [] : [{ path, reason }]));
     return {
       go: [this.#free.state, this.#compiler.state].reduce(together, this.#go.state),
       evaluator: this.#serving.state,
       decisions: { ...this.#decisions },
-      compiled: this.#table.compiledPaths(),
-      withGo: this.#table.withGo(),
+      compiled: paths.filter((path) => left.get(path) === undefined),
+      withGo: [...withGo, ...this.#table.withGo()],
     };
+  }
+
+  /** The paths that another run begins with, the least recently used first. */
+  get knownEntrypoints(): readonly string[] {
+    return this.#table.compiledPaths();
   }
 
   /** Hash of the active policy; undefined before the first one. */
   get policy(): string | undefined {
-    return this.#policy?.hash;
+    return this.#hash;
   }
 
   /** Version of OPA; undefined before the start. */
@@ -172,44 +181,54 @@ export class EmbeddedOpa implements DecisionSource {
     return withCode(this.#judged((go) => go.parse(modules, version)));
   }
 
-  /** Checks a policy with documents of its own. Rejects with a `GoRefusal`. */
-  async check(policy: EmbeddedPolicy, regions: readonly DocumentRegion[]): Promise<void> {
+  /** Checks a policy with documents of its own. Rejects with a `EngineRefusal`. */
+  async check(policy: EmbeddedPolicy, regions: readonly Region[]): Promise<void> {
     const documents = textOf(regions);
     await withCode(this.#judged((go) => go.check(policy, documents)));
   }
 
   /**
-   * Replaces the policy, and everything at and below its roots and those of the policy before by the regions. Rejects with a
-   * `GoRefusal`: then nothing changed.
+   * Replaces the policy, and everything at and below its roots and those of the policy before by
+   * the regions. Rejects with a `EngineRefusal`: then nothing changed.
    */
   activate(
     policy: EmbeddedPolicy,
     roots: readonly DocPath[],
-    regions: readonly DocumentRegion[],
+    regions: readonly Region[],
     signal?: AbortSignal,
   ): Promise<void> {
     return this.#changes.run(() => withCode(this.#activate(policy, roots, regions, signal)));
   }
 
-  /** Changes documents, all or none. Rejects with a `DocumentRefusal` or a `GoRefusal`: then nothing changed. */
-  write(ops: readonly DocumentOp[]): Promise<void> {
-    return this.#changes.run(() => withCode(this.#write(ops)));
+  /**
+   * Changes documents, all or none; with `hash`, they are those of this commit, which has the
+   * modules of the active policy. Rejects with a `EngineRefusal`: then nothing changed.
+   */
+  write(ops: readonly DocumentOp[], hash?: string): Promise<void> {
+    return this.#changes.run(async () => {
+      await withCode(this.#write(ops));
+      this.#hash = hash ?? this.#hash;
+    });
   }
 
-  /** The document at a path as the engine holds it, results of rules included, in the form of OPA's response. */
+  /**
+   * The document at a path as the engine holds it, results of rules included, in the form of OPA's
+   * response.
+   */
   async read(path: DocPath): Promise<string> {
     if (!this.#rules.overlap(path)) {
       const held = await this.#serving.read(path);
       if (held !== 'none') return held.text === undefined ? '{}' : `{"result":${held.text}}`;
     }
-    // Not by REST: OPA's whole server would be made for it. Nor as a decision, whose paths have not all names.
+    // Not by REST: OPA's whole server would be made for it. Nor as a decision, whose paths have not
+    // all names.
     const [row] = elements(await this.#asked((go) => go.query(`x = ${dataRef(path)}`, undefined, false)));
     const text = row === undefined ? undefined : members(row).get('x');
     return text === undefined ? '{}' : `{"result":${text}}`;
   }
 
   /** As {@link decide}; at once where the evaluator is on this thread and has the answer. */
-  answer(question: Question): Answer | Promise<Answer> {
+  answer(question: EngineQuestion): EngineAnswer | Promise<EngineAnswer> {
     const { path, input } = question;
     const local = this.#serving.localFor(path);
     if (local === undefined) return this.decide(question);
@@ -221,10 +240,10 @@ export class EmbeddedOpa implements DecisionSource {
     }
     this.#table.use(path);
     this.#decisions.compiled++;
-    return { text, by: 'compiled', policy: this.#policy?.hash };
+    return { text, by: 'compiled', policy: this.#hash };
   }
 
-  async decide(question: Question): Promise<Answer> {
+  async decide(question: EngineQuestion): Promise<EngineAnswer> {
     try {
       const answer = await this.#decide(question);
       this.#decisions[answer.by]++;
@@ -239,12 +258,18 @@ export class EmbeddedOpa implements DecisionSource {
     return isFree ? withCode(this.#free.http(request)) : this.#asked((go) => go.http(request));
   }
 
-  /** The documents that a path depends on; undefined if that is not known, because it is not compiled. */
+  /**
+   * The documents that a path depends on; undefined if that is not known, because it is not
+   * compiled.
+   */
   readsOf(path: string): readonly DocPath[] | undefined {
     return this.#serving.entrypoint(entrypointName(path))?.reads;
   }
 
-  /** Calls back after each change, until the returned function is called. The callback must return at once. */
+  /**
+   * Calls back after each change, until the returned function is called. The callback must return
+   * at once.
+   */
   watch(onChange: (change: EngineChange) => void): () => void {
     this.#watchers.add(onChange);
     return () => this.#watchers.delete(onChange);
@@ -261,21 +286,24 @@ export class EmbeddedOpa implements DecisionSource {
     return withCode(this.#go.use(call));
   }
 
-  /** A call about a policy that comes: one that ends Go whenever it is made is a refusal, and is not made for ever. */
+  /**
+   * A call about a policy that comes: one that ends Go whenever it is made is a refusal, and is not
+   * made for ever.
+   */
   async #judged<T>(call: (go: TimedGo) => Promise<T>): Promise<T> {
     try {
       return await this.#go.use(call, MAX_JUDGEMENTS);
     } catch (error) {
       if (!(error instanceof WorkerFailure && error.isCrash)) throw error;
-      throw new GoRefusal(`the policy is too much for OPA's compiler: ${error.message}`);
+      throw new EngineRefusal(`the policy is too much for OPA's compiler: ${error.message}`);
     }
   }
 
-  async #decide({ path, input }: Question): Promise<Answer> {
+  async #decide({ path, input }: EngineQuestion): Promise<EngineAnswer & { readonly by: 'compiled' | 'go' }> {
     const name = entrypointName(path);
     const isWanted = this.#table.use(name);
     for (let attempt = 1; this.#serving.entrypoint(name) !== undefined; attempt++) {
-      const policy = this.#policy?.hash;
+      const policy = this.#hash;
       try {
         return { text: await this.#serving.decide(name, input), by: 'compiled', policy };
       } catch (error) {
@@ -285,7 +313,7 @@ export class EmbeddedOpa implements DecisionSource {
       }
     }
     return this.#go.use(async (go) => {
-      const policy = this.#policy?.hash;
+      const policy = this.#hash;
       const answer = go.decide(name, input);
       if (isWanted) this.#loop.request();
       return { text: await answer, by: 'go', policy };
@@ -316,7 +344,7 @@ export class EmbeddedOpa implements DecisionSource {
   async #activate(
     policy: EmbeddedPolicy,
     roots: readonly DocPath[],
-    regions: readonly DocumentRegion[],
+    regions: readonly Region[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const replaced = outermost([...this.#roots, ...roots]);
@@ -327,7 +355,7 @@ export class EmbeddedOpa implements DecisionSource {
     });
     // The first policy waits for nothing.
     const compiling =
-      this.#policy === undefined || this.#table.isEmpty
+      this.#policy === undefined || !this.#table.hasRegular
         ? undefined
         : this.#begin(
             policy,
@@ -350,9 +378,11 @@ export class EmbeddedOpa implements DecisionSource {
       if (this.#go.isCurrent(go)) await go.abort();
       throw error;
     }
-    // From here to the commit nothing else runs: a decision finds either the policy before or this one, with its documents.
+    // From here to the commit nothing else runs: a decision finds either the policy before or this
+    // one, with its documents.
     this.#documents.replace(replaced, regions);
     this.#policy = policy;
+    this.#hash = policy.hash;
     this.#roots = roots;
     this.#rules = rules;
     this.#table.newPolicy(rules);
@@ -425,11 +455,14 @@ export class EmbeddedOpa implements DecisionSource {
       this.#log.warn({ path, reason }, 'an entrypoint cannot be compiled: Go answers it');
   }
 
-  /** An evaluator with the documents as they are after an activation; undefined if there is none: Go answers then. */
+  /**
+   * An evaluator with the documents as they are after an activation; undefined if there is none: Go
+   * answers then.
+   */
   async #evaluatorOf(
     set: CompiledSet,
     replaced: readonly DocPath[],
-    regions: readonly DocumentRegion[],
+    regions: readonly Region[],
   ): Promise<Replica | undefined> {
     if (set.wasm === undefined) return undefined;
     try {
@@ -440,7 +473,7 @@ export class EmbeddedOpa implements DecisionSource {
     }
   }
 
-  #documentsAfter(replaced: readonly DocPath[], regions: readonly DocumentRegion[]): string {
+  #documentsAfter(replaced: readonly DocPath[], regions: readonly Region[]): string {
     const change = this.#documents.replace(replaced, regions);
     const documents = this.#documents.text();
     change.undo();
@@ -470,7 +503,8 @@ export class EmbeddedOpa implements DecisionSource {
   async #adopt({ policy, result, written }: Compiling): Promise<void> {
     const most = await result;
     if (policy !== this.#policy) return; // compiled with the next one
-    // Nothing is written between here and the evaluator, which follows the documents from its beginning.
+    // Nothing is written between here and the evaluator, which follows the documents from its
+    // beginning.
     const set = leaveNumberKeys(most.set, written);
     let next: Replica | undefined;
     try {
@@ -509,14 +543,11 @@ function together(go: GoState, { memoryBytes, failedEnds }: Pick<GoState, 'memor
   return { ...go, memoryBytes: go.memoryBytes + memoryBytes, failedEnds: go.failedEnds + failedEnds };
 }
 
-const NO_EVALUATOR =
-  'no evaluator could be made with all documents; see the log, and SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT';
-
 function compiledOf({ entrypoints }: CompiledSet): string[] {
   return entrypoints.filter(({ compiled }) => compiled).map(({ path }) => path);
 }
 
-function textOf(regions: readonly DocumentRegion[]): string {
+function textOf(regions: readonly Region[]): string {
   const documents = new Documents();
   documents.apply(regions);
   return documents.text();

@@ -1,8 +1,11 @@
-import { SerialQueue, startTimer } from '../lib/async.js';
+import { failureFields } from '../lib/errors.js';
+import type { Logger } from '../lib/observe/log.js';
+import { SerialQueue, sleep, startTimer } from '../lib/run/async.js';
 import type { GoKeeperOptions, GoState } from './go-keeper.js';
 import { CompileFailure, type MostTogether, mostTogether } from './most-together.js';
 import { TimedGo } from './timed-go.js';
-import { type CompiledSet, type EmbeddedPolicy, type GoEngine, GoRefusal, WorkerFailure } from './types.js';
+import { type CompiledSet, type EmbeddedPolicy, type GoEngine, WorkerFailure } from './types.js';
+import { EngineRefusal } from './vocabulary.js';
 
 /** What {@link EntrypointCompiler} compiles. */
 export interface CompileJob {
@@ -31,16 +34,23 @@ interface Running {
 /** How long entrypoints may take that are compiled together: they are answered meanwhile. */
 export const COMPILE_MS = 30_000;
 
-/** How long a process waits for the next job at most: questions of new paths come soon after each other. */
+/**
+ * How long a process waits for the next job at most: questions of new paths come soon after each
+ * other.
+ */
 const KEEP_MS = 10_000;
-/** How long it may take to find out which entrypoints of a job cannot be compiled: those that are not known by then are left out. */
+/**
+ * How long it may take to find out which entrypoints of a job cannot be compiled: those that are
+ * not known by then are left out.
+ */
 const SEARCH_MS = 120_000;
 
 const STOPS = 'the client stops';
 
 /**
- * Compiles entrypoints to WebAssembly in a process of its own, so that no decision waits for it, and no failure is another one's. What is
- * past a limit of time, memory or size ends the process, and is found and left out. The process ends soon after the last job.
+ * Compiles entrypoints to WebAssembly in a process of its own, so that no decision waits for it,
+ * and no failure is another one's. What is past a limit of time, memory or size ends the process,
+ * and is found and left out. The process ends soon after the last job.
  */
 export class EntrypointCompiler {
   readonly #options: Omit<GoKeeperOptions, 'backoff'>;
@@ -60,7 +70,10 @@ export class EntrypointCompiler {
     return { memoryBytes: this.#running?.go.memoryBytes ?? 0, failedEnds: this.#failedEnds };
   }
 
-  /** Compiles as many of the entrypoints together as can be. Rejects if there is no process, or it does not take the policy. */
+  /**
+   * Compiles as many of the entrypoints together as can be. Rejects if there is no process, or it
+   * does not take the policy.
+   */
   compile(job: CompileJob): Promise<MostTogether> {
     job.paths.catch(() => undefined); // it is awaited once the policy is loaded
     return this.#jobs.run(async () => {
@@ -91,7 +104,7 @@ export class EntrypointCompiler {
     try {
       return await go.compile(paths, 'prepared');
     } catch (error) {
-      if (this.#isClosed || !(error instanceof WorkerFailure || error instanceof GoRefusal)) throw error;
+      if (this.#isClosed || !(error instanceof WorkerFailure || error instanceof EngineRefusal)) throw error;
       throw new CompileFailure(error.message, { cause: error });
     }
   }
@@ -130,5 +143,55 @@ export class EntrypointCompiler {
       this.#running = undefined;
       void running?.go.kill('nothing is to be compiled');
     });
+  }
+}
+
+/**
+ * Time without compiling after each round, as a multiple of what the round took, and at most: it
+ * takes a processor.
+ */
+const REST_FACTOR = 4;
+const MAX_REST_MS = 30_000;
+
+/** Compiles in the background what was asked for, all that came meanwhile together. */
+export class CompileLoop {
+  readonly #compile: () => Promise<void>;
+  readonly #log: Logger;
+  readonly #stop = new AbortController();
+  #isWanted = false;
+  #running: Promise<void> | undefined;
+
+  constructor(compile: () => Promise<void>, log: Logger) {
+    this.#compile = compile;
+    this.#log = log;
+  }
+
+  request(): void {
+    this.#isWanted = true;
+    if (this.#stop.signal.aborted) return;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      if (this.#isWanted) this.request(); // it came between the last look and the end
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isWanted = false;
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    while (this.#isWanted && !signal.aborted) {
+      this.#isWanted = false;
+      const startedMs = performance.now();
+      try {
+        await this.#compile();
+      } catch (error) {
+        if (!signal.aborted) this.#log.warn(failureFields(error), 'entrypoints could not be compiled: Go answers');
+      }
+      await sleep(Math.min(REST_FACTOR * (performance.now() - startedMs), MAX_REST_MS), signal).catch(() => undefined); // it stops
+    }
   }
 }

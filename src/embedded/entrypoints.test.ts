@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Places } from '../lib/places.js';
+import { Places } from '../lib/net/places.js';
 import { EntrypointTable, entrypointName } from './entrypoints.js';
 
 const RULES = new Places([
@@ -21,10 +21,17 @@ function compile(made: EntrypointTable, isCompiled = (_: string): boolean => tru
   made.compiled({ wasm: undefined, entrypoints });
 }
 
+/** Asks often enough. */
+function use(made: EntrypointTable, path: string): void {
+  for (const _ of [1, 2]) made.use(path);
+}
+
 test('a path with a rule at, above or below it waits to be compiled; others are left to Go at once', () => {
   const made = table(10);
+  const paths = ['app/a', 'app', 'app/a/x', 'users', 'app/z'];
+  for (const path of paths) made.use(path);
   assert.deepEqual(
-    ['app/a', 'app', 'app/a/x', 'users', 'app/z'].map((path) => made.use(path)),
+    paths.map((path) => made.use(path)),
     [true, true, true, false, false],
   );
   assert.deepEqual(
@@ -33,11 +40,39 @@ test('a path with a rule at, above or below it waits to be compiled; others are 
   );
 });
 
+test('a path is compiled once it is asked for again: one with a name of somebody in it may never be', () => {
+  const made = table(2);
+  use(made, 'app/a');
+  compile(made);
+  for (let n = 0; n < 20; n++) assert.equal(made.use(`app/b/${n}`), false);
+  assert.deepEqual([made.hasWanted, made.toCompile(), made.toCompileFirst(RULES)], [false, ['app/a'], ['app/a']]);
+  assert.deepEqual([made.compiledPaths(), made.withGo()], [['app/a'], []], 'none is in the way of another one');
+  assert.deepEqual(made.state('app/b/19'), { kind: 'new' });
+  assert.equal(made.state('app/b/1'), undefined);
+  assert.equal(made.use('app/b/19'), true);
+  assert.deepEqual(made.toCompile(), ['app/a', 'app/b/19']);
+  use(made, 'app/c');
+  assert.deepEqual(made.toCompile(), ['app/c', 'app/b/19']);
+});
+
+test('a path that was asked for once waits for its second question with the next policy, too', () => {
+  const made = table(2);
+  made.use('app/a');
+  assert.equal(made.hasRegular, false);
+  made.newPolicy(RULES);
+  assert.deepEqual(made.state('app/a'), { kind: 'new' });
+  made.newPolicy(new Places([]));
+  assert.equal(made.use('app/a'), false);
+  assert.equal(made.hasRegular, true);
+  made.newPolicy(RULES);
+  assert.deepEqual(made.state('app/a'), { kind: 'wanted' });
+});
+
 test('leaves out the least recently used path, but none that the settings name, and compiles what is compiled first', () => {
   const made = table(2, ['app/a']);
-  made.use('app/b');
+  use(made, 'app/b');
   compile(made);
-  made.use('app/c');
+  use(made, 'app/c');
   assert.deepEqual(made.toCompile(), ['app/a', 'app/c']);
   assert.equal(made.state('app/b'), undefined);
   for (let n = 0; n < 10; n++) made.use(`none/${n}`);
@@ -48,7 +83,7 @@ test('leaves out the least recently used path, but none that the settings name, 
 test('paths that turn out to be for Go have the same bound', () => {
   const made = table(2, ['app/a']);
   for (let n = 0; n < 20; n++) {
-    made.use(`app/b/${n}`);
+    use(made, `app/b/${n}`);
     compile(made, () => false);
   }
   assert.deepEqual(
@@ -65,10 +100,20 @@ test('begins with those of the last run, and gives them back in the order of the
   assert.deepEqual(made.withGo(), [{ path: 'app/b', reason: 'odd' }]);
 });
 
+test('of the paths that Go answers, those without a rule come last, whenever they were asked for', () => {
+  const made = table(10);
+  for (const path of ['gone/1', 'app/a', 'gone/2', 'app/b']) use(made, path);
+  compile(made, () => false);
+  assert.deepEqual(
+    made.withGo().map(({ path }) => path),
+    ['app/a', 'app/b', 'gone/1', 'gone/2'],
+  );
+});
+
 test('another policy opens everything again, and its paths are known before it is active', () => {
   const made = table(10);
-  made.use('app/a');
-  made.use('other/x');
+  use(made, 'app/a');
+  use(made, 'other/x');
   compile(made, () => false);
   assert.deepEqual(made.toCompile(), []);
   const next = new Places([['other', 'x']]);

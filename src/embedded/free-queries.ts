@@ -1,5 +1,5 @@
-import { SerialQueue } from '../lib/async.js';
 import { SyncError } from '../lib/errors.js';
+import { SerialQueue } from '../lib/run/async.js';
 import { GoKeeper, type GoKeeperDeps, type GoKeeperOptions, type GoState } from './go-keeper.js';
 import type { DocumentOp, OpaRequest, OpaResponse } from './types.js';
 
@@ -7,8 +7,9 @@ import type { DocumentOp, OpaRequest, OpaResponse } from './types.js';
 const MOST_WAITING = 32;
 
 /**
- * Queries that callers write themselves (`/v1/query`, `/v1/compile`): one at a time, in a Go process of their own, which holds what the
- * other one holds. Decisions never wait for one, however long it takes.
+ * Queries that callers write themselves (`/v1/query`, `/v1/compile`): one at a time, in a Go
+ * process of their own, which holds what the other one holds. Decisions never wait for one, however
+ * long it takes.
  */
 export class FreeQueries {
   readonly #go: GoKeeper;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeGo } from '../../test/support/fake-go.js';
 import { until } from '../../test/support/until.js';
 import { SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { GoKeeper } from './go-keeper.js';
 import type { GoEngine } from './types.js';
 

@@ -1,6 +1,6 @@
-import { type BackoffOptions, backoffMs, sleep, startTimer } from '../lib/async.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
+import type { Logger } from '../lib/observe/log.js';
+import { type BackoffOptions, backoffMs, sleep, startTimer } from '../lib/run/async.js';
 import { type GoLimits, TimedGo } from './timed-go.js';
 import { type DocumentOp, type GoEngine, WorkerFailure } from './types.js';
 
@@ -15,7 +15,10 @@ export interface GoKeeperOptions extends GoLimits {
 export interface GoKeeperDeps {
   /** Starts a process that holds nothing. */
   readonly start: () => Promise<GoEngine>;
-  /** Brings policy and documents of the truth into a process. Reads the documents at once, before anything else happens. */
+  /**
+   * Brings policy and documents of the truth into a process. Reads the documents at once, before
+   * anything else happens.
+   */
   readonly fill: (go: GoEngine) => Promise<void>;
   /** Nothing needs the program any more: its memory can be given back. */
   readonly release: () => void;
@@ -50,8 +53,9 @@ interface Life {
 }
 
 /**
- * Keeps the Go process: starts and fills it when it is needed, ends it when nothing needs it, and starts another one if it ends by
- * itself. Callers wait for it, and do not notice that it was not there.
+ * Keeps the Go process: starts and fills it when it is needed, ends it when nothing needs it, and
+ * starts another one if it ends by itself. Callers wait for it, and do not notice that it was not
+ * there.
  */
 export class GoKeeper {
   readonly #options: GoKeeperOptions;
@@ -94,8 +98,8 @@ export class GoKeeper {
   }
 
   /**
-   * Makes calls of a process that holds policy and documents. If the process ends meanwhile, and not because of these calls, they are
-   * made again in another one, `attempts` in all.
+   * Makes calls of a process that holds policy and documents. If the process ends meanwhile, and
+   * not because of these calls, they are made again in another one, `attempts` in all.
    */
   async use<T>(calls: (go: TimedGo) => Promise<T>, attempts = MAX_ATTEMPTS): Promise<T> {
     for (let attempt = 1; ; attempt++) {
@@ -108,14 +112,17 @@ export class GoKeeper {
     }
   }
 
-  /** Whether this process holds what the truth holds: it has not ended, and no other one has taken its place. */
+  /**
+   * Whether this process holds what the truth holds: it has not ended, and no other one has taken
+   * its place.
+   */
   isCurrent(go: TimedGo): boolean {
     return this.#life?.it.go === go;
   }
 
   /**
-   * Brings a change of the documents, which no rule can be in the way of, into the process, if there is one. Does not wait for it: later
-   * calls do.
+   * Brings a change of the documents, which no rule can be in the way of, into the process, if
+   * there is one. Does not wait for it: later calls do.
    */
   write(ops: readonly DocumentOp[]): void {
     const life = this.#life?.it;
@@ -133,7 +140,10 @@ export class GoKeeper {
     });
   }
 
-  /** Ends the process, because it does not hold what it should; another one is started when it is needed. */
+  /**
+   * Ends the process, because it does not hold what it should; another one is started when it is
+   * needed.
+   */
   drop(reason: string): void {
     const ready = this.#life?.ready;
     this.#forget();
@@ -219,7 +229,10 @@ export class GoKeeper {
     return go;
   }
 
-  /** Returns the delay before the next attempt; throws after several, and tries again in the background. */
+  /**
+   * Returns the delay before the next attempt; throws after several, and tries again in the
+   * background.
+   */
   #failed(error: unknown): number {
     const attempt = ++this.#failures;
     const delayMs = backoffMs(attempt, this.#options.backoff);

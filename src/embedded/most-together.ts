@@ -1,6 +1,8 @@
 import type { CompiledSet } from './types.js';
 
-/** Some entrypoints cannot be compiled together: one of them is too much, or OPA's compiler fails. */
+/**
+ * Some entrypoints cannot be compiled together: one of them is too much, or OPA's compiler fails.
+ */
 export class CompileFailure extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -18,8 +20,9 @@ export interface MostTogether {
 const NONE: CompiledSet = { wasm: undefined, entrypoints: [] };
 
 /**
- * Compiles as many entrypoints together as can be: where `compile` rejects with a {@link CompileFailure}, the ones that it fails for are
- * found by halves, and left out. The first ones are kept before the later ones.
+ * Compiles as many entrypoints together as can be: where `compile` rejects with a
+ * {@link CompileFailure}, the ones that it fails for are found by halves, and left out. The first
+ * ones are kept before the later ones.
  */
 export async function mostTogether(
   paths: readonly string[],

@@ -12,8 +12,8 @@ export type ImmediateEvaluator = Evaluator & Required<Pick<Evaluator, 'decideNow
 export type CompiledModule = CompiledSet & { readonly wasm: Uint8Array };
 
 /**
- * One evaluator with the documents of the truth at the time when it was made, and all changes since. Changes are kept until it is
- * ready, so it can be made while another one serves.
+ * One evaluator with the documents of the truth at the time when it was made, and all changes
+ * since. Changes are kept until it is ready, so it can be made while another one serves.
  */
 export class Replica {
   #set: CompiledModule;
@@ -83,7 +83,19 @@ export class Replica {
     this.#entrypoints = compiledOnes(set);
   }
 
-  /** Follows a change of the documents: decisions from now on see it. Rejects if it cannot: then it has to be replaced. */
+  /** Leaves an entrypoint to Go. */
+  leave(path: string, reason: string): void {
+    const entrypoints = this.#set.entrypoints.map((one) =>
+      one.path === path ? { ...one, compiled: false, reason } : one,
+    );
+    this.#set = { ...this.#set, entrypoints };
+    this.#entrypoints = compiledOnes(this.#set);
+  }
+
+  /**
+   * Follows a change of the documents: decisions from now on see it. Rejects if it cannot: then it
+   * has to be replaced.
+   */
   async patch(ops: readonly DocumentOp[]): Promise<void> {
     this.leaveNumberKeys(ops);
     if (this.#evaluator === undefined) {

@@ -1,8 +1,10 @@
 import type { DocPath } from '../wire/doc-path.js';
+import type { EngineAnswer, EngineQuestion } from './vocabulary.js';
 
 /**
- * What the parts of the embedded engine agree on. A Go process holds OPA's own Go code, an evaluator
- * thread one compiled policy. The main thread orchestrates, and holds the truth: either of them can be ended and filled again.
+ * What the parts of the embedded engine agree on. A Go process holds OPA's own Go code, an
+ * evaluator thread one compiled policy. The main thread orchestrates, and holds the truth: either
+ * of them can be ended and filled again.
  */
 
 /** One Rego module. */
@@ -23,21 +25,6 @@ export interface DocumentOp {
   readonly text: string | undefined;
 }
 
-/** A question to the policy: the path of a rule or document (`app/rbac/allow`), and the input as JSON. */
-export interface Question {
-  readonly path: string;
-  readonly input: string | undefined;
-}
-
-/** The answer to a {@link Question}. */
-export interface Answer {
-  /** The result as OPA's REST API prints it; undefined: the decision is undefined. */
-  readonly text: string | undefined;
-  readonly by: 'compiled' | 'go';
-  /** Hash of the policy that decided; undefined before the first one. */
-  readonly policy: string | undefined;
-}
-
 /** A request to OPA's REST API. */
 export interface OpaRequest {
   readonly method: string;
@@ -56,7 +43,7 @@ export interface OpaResponse {
 
 /** What decides, as a front sees it. */
 export interface DecisionSource {
-  decide(question: Question): Promise<Answer>;
+  decide(question: EngineQuestion): Promise<EngineAnswer>;
   /** `isFree`: the caller has written the query, so that nobody knows what it takes. */
   http(request: OpaRequest, isFree?: boolean): Promise<OpaResponse>;
 }
@@ -67,26 +54,6 @@ export interface PolicyFacts {
   readonly rulePaths: readonly DocPath[];
   /** Built-in functions that the policy calls. */
   readonly builtins: readonly string[];
-}
-
-/** One problem that OPA reports, with its position in the policy if known. */
-export interface RegoProblem {
-  readonly message: string;
-  readonly file?: string;
-  readonly row?: number;
-  /** OPA's code: `rego_type_error`. */
-  readonly code?: string;
-}
-
-/** OPA refuses a call: the call changed nothing. */
-export class GoRefusal extends Error {
-  readonly problems: readonly RegoProblem[];
-
-  constructor(message: string, problems: readonly RegoProblem[] = [{ message }]) {
-    super(message);
-    this.name = 'GoRefusal';
-    this.problems = problems;
-  }
 }
 
 /** One entrypoint of a {@link CompiledSet}. */
@@ -108,7 +75,10 @@ export interface CompiledSet {
   readonly entrypoints: readonly CompiledEntrypoint[];
 }
 
-/** Documents that come with a policy: everything at and below `roots` is replaced by what `documents` has there. */
+/**
+ * Documents that come with a policy: everything at and below `roots` is replaced by what
+ * `documents` has there.
+ */
 export interface PreparedDocuments {
   readonly roots: readonly DocPath[];
   /** One JSON object from the root on. */
@@ -116,8 +86,9 @@ export interface PreparedDocuments {
 }
 
 /**
- * OPA's own Go code, as the owner of its process sees it. Calls are made in order and answered in order, except `http` and `decide`, which
- * may wait for `http.send`. A call that OPA refuses rejects with a {@link GoRefusal} and changes nothing.
+ * OPA's own Go code, as the owner of its process sees it. Calls are made in order and answered in
+ * order, except `http` and `decide`, which may wait for `http.send`. A call that OPA refuses
+ * rejects with an `EngineRefusal` and changes nothing.
  */
 export interface GoEngine {
   /** Parses modules as a version of Rego; returns the paths of those that fail. */
@@ -131,7 +102,10 @@ export interface GoEngine {
   abort(): Promise<void>;
   /** Changes documents in one transaction; creates missing parents. */
   write(ops: readonly DocumentOp[]): Promise<void>;
-  /** Compiles entrypoints of the active or the prepared policy. Never rejects because of one entrypoint. */
+  /**
+   * Compiles entrypoints of the active or the prepared policy. Never rejects because of one
+   * entrypoint.
+   */
   compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet>;
   decide(path: string, input: string | undefined): Promise<string | undefined>;
   /** Evaluates a query that is no path; see `GoOpa.query`. */
@@ -152,34 +126,46 @@ export interface Evaluator {
   decide(path: string, input: string | undefined): Promise<string | undefined>;
   /** As {@link decide}, at once, where the evaluator is on the caller's thread; throws. */
   decideNow?(path: string, input: string | undefined): string | undefined;
-  /** Changes documents in place. The caller has checked the operations: no path leads through a scalar or an array. */
+  /**
+   * Changes documents in place. The caller has checked the operations: no path leads through a
+   * scalar or an array.
+   */
   patch(ops: readonly DocumentOp[]): Promise<void>;
   /** The document at a path, as text; undefined if there is none. */
   read(path: DocPath): Promise<string | undefined>;
   readonly memoryBytes: number;
-  /** Resolves with the reason when the evaluator has ended: a decision past its time limit, its memory limit, {@link close}. */
+  /**
+   * Resolves with the reason when the evaluator has ended: a decision past its time limit, its
+   * memory limit, {@link close}.
+   */
   readonly ended: Promise<EvaluatorEnd>;
   close(): Promise<void>;
 }
 
 /**
- * Why a call of a worker failed. `erred`: this question; Go is asked. `timeout`: this question took too long, and ended the worker.
- * `ended`: the worker ended meanwhile, and this call is made again.
+ * Why a call of a worker failed. `erred`: this question; Go is asked. `timeout`: this question took
+ * too long, and ended the worker. `ended`: the worker ended meanwhile, and this call is made again.
  */
 export class WorkerFailure extends Error {
   readonly kind: 'erred' | 'timeout' | 'ended';
-  /** An end amid a call, by what the call asks for: the same call would end the next worker, too. */
+  /** An end amid this call, by what it asks for: the same call would end the next worker, too. */
   readonly isCrash: boolean;
+  /**
+   * The documents are why this question erred, whatever it asks: the next one of its path errs,
+   * too, until they change.
+   */
+  readonly isOfDocuments: boolean;
 
   constructor(
     kind: WorkerFailure['kind'],
     message: string,
-    options: ErrorOptions & { readonly isCrash?: boolean } = {},
+    options: ErrorOptions & { readonly isCrash?: boolean; readonly isOfDocuments?: boolean } = {},
   ) {
     super(message, options);
     this.name = 'WorkerFailure';
     this.kind = kind;
     this.isCrash = options.isCrash === true;
+    this.isOfDocuments = options.isOfDocuments === true;
   }
 }
 

@@ -1,4 +1,7 @@
-/** The part of the WebAssembly API that is used here: the types of Node leave it out, and those of browsers have much more. */
+/**
+ * The part of the WebAssembly API that is used here: the types of Node leave it out, and those of
+ * browsers have much more.
+ */
 declare namespace WebAssembly {
   type ExportValue = ((...args: never) => unknown) | Global | Memory | Table;
   type Exports = Record<string, ExportValue>;

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify';
-import { AddressRanges, canonicalAddress } from '../lib/address.js';
-import { Budget } from '../lib/budget.js';
 import { SyncError } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
-import type { OpenConnection, OpenConnections } from '../lib/open-connections.js';
+import { AddressRanges, canonicalAddress } from '../lib/net/address.js';
+import type { OpenConnection, OpenConnections } from '../lib/net/open-connections.js';
+import type { Logger } from '../lib/observe/log.js';
+import { Budget } from '../lib/run/budget.js';
 
 /** The address of a connection that has already ended. */
 const UNKNOWN = '?';
@@ -16,7 +16,10 @@ export class ClientAddresses {
   /** By connection, so that a caller which keeps one has its address computed once. */
   readonly #ofSockets = new WeakMap<object, string>();
 
-  /** `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for other texts. */
+  /**
+   * `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for other
+   * texts.
+   */
   constructor(proxies: readonly string[] = []) {
     for (const proxy of proxies) {
       try {
@@ -49,8 +52,8 @@ export class ClientAddresses {
   }
 
   /**
-   * The last address that one of the proxies has seen: the rightmost of `X-Forwarded-For` that is not a proxy. The caller may have
-   * written the others.
+   * The last address that one of the proxies has seen: the rightmost of `X-Forwarded-For` that is
+   * not a proxy. The caller may have written the others.
    */
   of({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): string {
     let address = this.#ofSocket(socket);
@@ -88,9 +91,9 @@ const MAX_WARNINGS = 1_000;
 const LARGE_BODIES = { all: 2, address: 1, subject: Number.POSITIVE_INFINITY };
 
 /**
- * Limits what one address may use before it has authenticated. A connection counts until a caller on it is authenticated, so a fleet
- * behind one address is not limited. Connections of trusted proxies do not count; the requests over them do, for the address that the
- * proxy names.
+ * Limits what one address may use before it has authenticated. A connection counts until a caller
+ * on it is authenticated, so a fleet behind one address is not limited. Connections of trusted
+ * proxies do not count; the requests over them do, for the address that the proxy names.
  */
 export class AddressLimits {
   readonly addresses: ClientAddresses;
@@ -117,8 +120,9 @@ export class AddressLimits {
   }
 
   /**
-   * Counts a new connection. If it is one too many, one of the same address on which nothing happens gives way; if there is none, the new
-   * one is closed: there is no request yet to respond to.
+   * Counts a new connection. If it is one too many, one of the same address on which nothing
+   * happens gives way; if there is none, the new one is closed: there is no request yet to respond
+   * to.
    */
   connected(connection: OpenConnection): void {
     const { socket } = connection;
@@ -146,7 +150,10 @@ export class AddressLimits {
     return typeof taken === 'function' ? taken : undefined;
   }
 
-  /** Counts a request through a proxy until {@link done}; returns false for every other. Throws `address_limit`. */
+  /**
+   * Counts a request through a proxy until {@link done}; returns false for every other. Throws
+   * `address_limit`.
+   */
   requested(request: IncomingMessage): boolean {
     if (!this.addresses.isFromProxy(request.socket)) return false;
     const address = this.addresses.of(request);
@@ -171,7 +178,10 @@ export class AddressLimits {
     this.#releases.get(request)?.();
   }
 
-  /** Takes room for the body of an unauthenticated caller; returns a function that releases it. Throws `address_limit`. */
+  /**
+   * Takes room for the body of an unauthenticated caller; returns a function that releases it.
+   * Throws `address_limit`.
+   */
   takeBytes(request: IncomingMessage, bytes: number): () => void {
     const address = this.addresses.of(request);
     const isTooMuch = bytes > this.#bytes.bounds.address;
@@ -180,7 +190,10 @@ export class AddressLimits {
     return taken;
   }
 
-  /** Takes a place for a large body of an unauthenticated caller; returns a function that releases it. Throws `share_used_up`, `server_busy`. */
+  /**
+   * Takes a place for a large body of an unauthenticated caller; returns a function that releases
+   * it. Throws `share_used_up`, `server_busy`.
+   */
   takeLarge(request: IncomingMessage): () => void {
     const taken = this.#large.take({ subject: null, address: this.addresses.of(request) }, 1);
     if (typeof taken !== 'function') throw this.#large.refusal(taken, RETRY_SECONDS);
@@ -220,9 +233,10 @@ export interface UnauthenticatedBodyOptions {
 }
 
 /**
- * Limits the bodies of routes without a token (a webhook that authenticates by its signature needs its body first): each address has a
- * number of bytes at one time, and a body has less time to arrive than that of an authenticated caller. A body of unknown length counts
- * as the longest. For a larger body, where the route takes such, there are a few places.
+ * Limits the bodies of routes without a token (a webhook that authenticates by its signature needs
+ * its body first): each address has a number of bytes at one time, and a body has less time to
+ * arrive than that of an authenticated caller. A body of unknown length counts as the longest. For
+ * a larger body, where the route takes such, there are a few places.
  */
 export function useUnauthenticatedBodyLimits(
   app: FastifyInstance,

@@ -4,9 +4,8 @@ import { after, before, describe, it, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { patience } from '../../test/support/until.js';
 import { SyncError } from '../lib/errors.js';
-import { type Logger, silentLogger } from '../lib/log.js';
-import { closeHttpApp, createHttpApp } from './app.js';
-import { parserRefusal } from './parser-errors.js';
+import { type Logger, silentLogger } from '../lib/observe/log.js';
+import { closeHttpApp, createHttpApp, parserRefusal } from './app.js';
 import { addRoute } from './route.js';
 
 const BODY_LIMIT_BYTES = 2048;

@@ -1,27 +1,36 @@
+import { type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Authenticator, anonymousAuth } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
-import { OpenConnections } from '../lib/open-connections.js';
-import type { RateLimit } from '../lib/rate.js';
-import type { TlsFiles } from '../lib/tls.js';
+import { OpenConnections } from '../lib/net/open-connections.js';
+import { rawRefusal } from '../lib/net/raw-refusal.js';
+import type { TlsFiles } from '../lib/net/tls.js';
+import type { Logger } from '../lib/observe/log.js';
+import type { RateLimit } from '../lib/run/rate.js';
+import { insiderCut } from '../wire/insider.js';
 import { type AddressLimits, ClientAddresses, useUnauthenticatedBodyLimits } from './address-limits.js';
 import { type CallerBudgets, createCallerBudgets, useCallerBudgets } from './caller-budgets.js';
+import type { ResponseDeclaration } from './declared-route.js';
 import { sendError, useErrorHandler } from './error-handler.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
-import { answerParserError, useProtocolChecks } from './parser-errors.js';
-import { usePartialAnswers } from './partial-answers.js';
 import { type HostCheck, useAuthHook, useCors, useRateLimit, useSlowReaderTimeout } from './request-guards.js';
 import { upgradeOptions } from './upgrade.js';
 
-/** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
+/**
+ * Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from
+ * holding sockets.
+ */
 const REQUEST_TIMEOUT_MS = 120_000;
 /** Longest time that a request in flight may keep a stop waiting. */
 const CLOSE_GRACE_MS = 5_000;
-/** Default of {@link HttpAppOptions.readerTimeoutMs}: longer than a network fails without breaking connections. */
+/**
+ * Default of {@link HttpAppOptions.readerTimeoutMs}: longer than a network fails without breaking
+ * connections.
+ */
 const READER_TIMEOUT_MS = 30_000;
 /** How often a stop closes connections that have become idle. */
 const CLOSE_LOOK_MS = 50;
@@ -32,7 +41,10 @@ const MAX_CONNECTIONS = 4_000;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
-  /** A caller that reads nothing of its response for this long is disconnected; see `useSlowReaderTimeout`. Default 30 s. */
+  /**
+   * A caller that reads nothing of its response for this long is disconnected; see
+   * `useSlowReaderTimeout`. Default 30 s.
+   */
   readerTimeoutMs?: number;
   /** Certificate of the listener, which then accepts TLS only. Default: plain HTTP. */
   tls?: TlsFiles | undefined;
@@ -46,7 +58,9 @@ export interface HttpAppOptions {
   checkHost?: HostCheck;
   /** What an address may use before it has authenticated. Default: no limit. */
   limits?: AddressLimits | undefined;
-  /** What each caller may have under way. Default: the budgets of an API without settings for them. */
+  /**
+   * What each caller may have under way. Default: the budgets of an API without settings for them.
+   */
   budgets?: CallerBudgets | undefined;
   /** Longest time for the body of an unauthenticated caller; see `useUnauthenticatedBodyLimits`. */
   unauthenticatedBodyTimeoutMs?: number;
@@ -55,8 +69,9 @@ export interface HttpAppOptions {
 }
 
 /**
- * The HTTP API of a program without its routes: JSON bodies (`json-body.ts`), error responses (`error-handler.ts`), limits,
- * authentication (`useAuthHook`). Ignores a trailing slash. Add routes with `addRoute`, then call {@link listenHttp}.
+ * The HTTP API of a program without its routes: JSON bodies (`json-body.ts`), error responses
+ * (`error-handler.ts`), limits, authentication (`useAuthHook`). Ignores a trailing slash. Add
+ * routes with `addRoute`, then call {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
   const ofNode: object = { ...upgradeOptions(() => app.server), requireHostHeader: false };
@@ -64,9 +79,11 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     logger: false,
     bodyLimit: options.bodyLimitBytes,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    // A request on a connection that is open when the close begins is served like any other: no caller could have known.
+    // A request on a connection that is open when the close begins is served like any other: no
+    // caller could have known.
     return503OnClosing: false,
-    // Names of clients have up to 265 characters, each of up to nine in a path. No route has a pattern that long texts could slow down.
+    // Names of clients have up to 265 characters, each of up to nine in a path. No route has a
+    // pattern that long texts could slow down.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2500 },
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Hidden from Fastify's types, which would make every app one of TLS.
@@ -132,12 +149,18 @@ function useAddressLimits(app: FastifyInstance, limits: AddressLimits): void {
   app.addHook('onRequest', count);
 }
 
-/** Replaces Fastify's own compilers, which take longer to load than the rest of Fastify: routes parse with zod. */
+/**
+ * Replaces Fastify's own compilers, which take longer to load than the rest of Fastify: routes
+ * parse with zod.
+ */
 function noSchemas(): never {
   throw new Error('routes have no schemas of Fastify');
 }
 
-/** Listens and returns the address. Port 0 takes a free one. Rejects with `listen_failed` that names host and port. */
+/**
+ * Listens and returns the address. Port 0 takes a free one. Rejects with `listen_failed` that names
+ * host and port.
+ */
 export async function listenHttp(
   app: FastifyInstance,
   { host, port }: { host: string; port: number },
@@ -155,8 +178,9 @@ export async function listenHttp(
 }
 
 /**
- * Closes the app: accepts no new connections, and requests in flight may finish within {@link CLOSE_GRACE_MS}. Node leaves a
- * keep-alive connection open that was busy when the close began, so idle connections are closed repeatedly.
+ * Closes the app: accepts no new connections, and requests in flight may finish within
+ * {@link CLOSE_GRACE_MS}. Node leaves a keep-alive connection open that was busy when the close
+ * began, so idle connections are closed repeatedly.
  */
 export async function closeHttpApp(app: FastifyInstance, graceMs = CLOSE_GRACE_MS): Promise<void> {
   const looks = setInterval(() => app.server.closeIdleConnections(), CLOSE_LOOK_MS);
@@ -167,4 +191,85 @@ export async function closeHttpApp(app: FastifyInstance, graceMs = CLOSE_GRACE_M
     clearInterval(looks);
     clearTimeout(limit);
   }
+}
+
+/** An error of Node's parser: `reason` is its sentence about the bytes. */
+type ParserError = NodeJS.ErrnoException & { readonly reason?: string };
+
+/**
+ * What a caller is told of what Node could not read; it is no request, so that no route and no hook
+ * sees it.
+ */
+export function parserRefusal({ code, reason }: ParserError): SyncError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new SyncError('headers_too_large', `request line and headers are larger than ${maxHeaderSize} bytes`);
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new SyncError('body_too_large', 'the extensions of a chunk of the body are larger than they may be');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new SyncError('request_timeout', 'the request did not arrive as a whole in time');
+    default: {
+      const why = reason === undefined ? '' : `: ${reason}`;
+      return new SyncError('request_invalid', `the request cannot be read as HTTP${why}`, { status: 400 });
+    }
+  }
+}
+
+/** Answers what Node could not parse. */
+function answerParserError(error: ParserError, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (socket.writable) socket.write(rawRefusal(parserRefusal(error)));
+  socket.destroy();
+}
+
+/**
+ * Refuses, with the body of all errors, what Node would refuse with an empty one: a request of
+ * HTTP/1.1 without `Host` (RFC 9112, 3.2; the server must be made with `requireHostHeader: false`),
+ * and an expectation that nobody knows.
+ */
+function useProtocolChecks(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw: { headers, httpVersion } }, _reply, done) => {
+    const isMissing = headers.host === undefined && httpVersion === '1.1';
+    done(isMissing ? new SyncError('request_invalid', 'the request has no header Host', { status: 400 }) : undefined);
+  });
+  (app.server as Server).on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    const text = `only "100-continue" can be expected, not ${JSON.stringify(String(request.headers.expect).slice(0, 100))}`;
+    const error = new SyncError('request_invalid', text, { status: 417 });
+    const body = Buffer.from(JSON.stringify({ detail: error.message }));
+    const type = { 'content-type': 'application/json', 'content-length': body.length };
+    response.writeHead(error.status, { ...type, 'x-sync-error': error.code, connection: 'close' }).end(body);
+  });
+}
+
+type Cut = (answer: unknown) => unknown;
+
+/**
+ * Leaves out of answers what their callers may not know: members that are for insiders, as the
+ * declared response says. This is the only place that does so; it sees the objects that handlers
+ * return or send, and no texts or bytes.
+ */
+function usePartialAnswers(app: FastifyInstance): void {
+  const cuts = new WeakMap<ResponseDeclaration, Promise<Cut>>();
+  app.addHook('preSerialization', (request, reply, answer, done) => {
+    const declared = request.routeOptions.config.responses?.[reply.statusCode];
+    // What is not declared is an error, and `sendError` knows what it may say.
+    if (request.isInsider || declared === undefined) {
+      // The same address has less for others: nothing in between may keep this for them.
+      if (isOpen(request)) reply.header('cache-control', 'no-store');
+      done(null, answer);
+      return;
+    }
+    const cut = cuts.get(declared) ?? cutOf(declared);
+    cuts.set(declared, cut);
+    cut.then((known) => done(null, known(answer)), done);
+  });
+}
+
+function isOpen({ routeOptions: { config } }: FastifyRequest): boolean {
+  return config.audience?.access === 'everyone' && config.audience.strangers === 'words';
+}
+
+async function cutOf({ schema }: ResponseDeclaration): Promise<Cut> {
+  const loaded = typeof schema === 'function' ? await schema() : schema;
+  return (loaded && insiderCut(loaded)) ?? ((answer) => answer);
 }

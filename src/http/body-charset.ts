@@ -1,12 +1,12 @@
-import { charsetOf, decoderOf, isUtf8, type TextReader } from '../lib/charset.js';
 import { SyncError } from '../lib/errors.js';
+import { charsetOf, decoderOf, isUtf8, type TextReader } from '../lib/json/charset.js';
 
 /** Longest name of a charset in a message. */
 const SHOWN_CHARACTERS = 40;
 
 /**
- * A body in UTF-8: as it is, unless its content type names another charset. Throws `request_invalid`: 415 for an unknown charset, 422
- * for bytes that are invalid in it.
+ * A body in UTF-8: as it is, unless its content type names another charset. Throws
+ * `request_invalid`: 415 for an unknown charset, 422 for bytes that are invalid in it.
  */
 export function asUtf8(contentType: string | undefined, body: Buffer): Buffer {
   const charset = charsetOf(contentType).toLowerCase();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { ANONYMOUS, type Authenticator, bearerToken } from '../auth/caller.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { closeHttpApp, createHttpApp, listenHttp } from './app.js';
 import { createCallerBudgets } from './caller-budgets.js';
 import { addRoute } from './route.js';

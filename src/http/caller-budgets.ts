@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { Arrivals } from '../lib/arrivals.js';
-import { ByteBudget, type Holder, type Release } from '../lib/budget.js';
-import type { Logger } from '../lib/log.js';
-import type { OpenConnections } from '../lib/open-connections.js';
-import type { CallerTurn } from '../lib/shared-work.js';
-import { lineOf, Turns } from '../lib/turns.js';
+import type { OpenConnections } from '../lib/net/open-connections.js';
+import type { Logger } from '../lib/observe/log.js';
+import { Arrivals } from '../lib/run/arrivals.js';
+import { ByteBudget, type Holder, type Release } from '../lib/run/budget.js';
+import type { CallerTurn } from '../lib/run/shared-work.js';
+import { lineOf, Turns } from '../lib/run/turns.js';
 import { hasBody } from './address-limits.js';
 
 /** What callers may have under way at a time. */
@@ -45,7 +45,9 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Whose share a request uses. */
     holderOf(request: FastifyRequest): Holder;
-    /** Waits for the turn of a request whose work grows; it ends with its response at the latest. */
+    /**
+     * Waits for the turn of a request whose work grows; it ends with its response at the latest.
+     */
     enterTurn(request: FastifyRequest): Promise<Release>;
     /** The turn of a request for the part whose work grows. */
     turnOf(request: FastifyRequest): CallerTurn;
@@ -61,8 +63,9 @@ const UNCOUNTED_BYTES = 1_024;
 const OF_BODY = ['content-encoding', 'content-length', 'etag', 'cache-control'];
 
 /**
- * Bounds what each token and each address may have under way: bytes of responses that they do not read, bytes of bodies, and work. What
- * is beyond gets 429, or 503 where all callers together have too much; all others are served.
+ * Bounds what each token and each address may have under way: bytes of responses that they do not
+ * read, bytes of bodies, and work. What is beyond gets 429, or 503 where all callers together have
+ * too much; all others are served.
  */
 export function useCallerBudgets(
   app: FastifyInstance,

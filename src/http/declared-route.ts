@@ -1,7 +1,10 @@
 import type * as z from 'zod';
 import type { Audience } from '../auth/caller.js';
 
-/** A schema, or what loads it: only the OpenAPI document needs that of a response, and few servers are ever asked for it. */
+/**
+ * A schema, or what loads it: only the OpenAPI document needs that of a response, and few servers
+ * are ever asked for it.
+ */
 type ResponseSchema = z.ZodType | (() => Promise<z.ZodType>);
 
 /** One possible response of a route, for the documentation. */
@@ -15,7 +18,10 @@ export interface ResponseDeclaration {
   readonly events?: () => Promise<Readonly<Record<string, z.ZodType>>>;
 }
 
-/** One route as it is documented: who may call it and what each caller sees of it, what it accepts and returns. */
+/**
+ * One route as it is documented: who may call it and what each caller sees of it, what it accepts
+ * and returns.
+ */
 export type DeclaredRoute<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> = RouteFacts<Q, B> &
   Audience;
 
@@ -32,13 +38,21 @@ export interface RouteFacts<Q extends z.ZodType = z.ZodType, B extends z.ZodType
   /** Schema of the query; each parameter is a string, or an array of them if it is repeated. */
   readonly query?: Q;
   readonly body?: B;
-  /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
+  /**
+   * The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is
+   * documentation then.
+   */
   readonly rawBody?: boolean;
   readonly responses?: Readonly<Record<number, ResponseDeclaration>>;
-  /** Its work grows with the log or the fleet: so many are worked on at a time for each caller, and the others wait. */
+  /**
+   * Its work grows with the log or the fleet: so many are worked on at a time for each caller, and
+   * the others wait.
+   */
   readonly scans?: boolean;
   /** Largest body, if that is less than the program accepts. */
   readonly bodyLimitBytes?: number;
-  /** Of a caller who is let in by what the body shows: a few such bodies at a time may be as large. */
+  /**
+   * Of a caller who is let in by what the body shows: a few such bodies at a time may be as large.
+   */
   readonly largeBodyBytes?: number;
 }

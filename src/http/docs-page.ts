@@ -9,8 +9,8 @@ export interface DocsPart {
 }
 
 /**
- * Files of the package `swagger-ui-dist`, as published, by their names here: the build puts them beside our own, texts compressed
- * (scripts/lib/docs-ui.mjs).
+ * Files of the package `swagger-ui-dist`, as published, by their names here: the build puts them
+ * beside our own, texts compressed (scripts/lib/docs-ui.mjs).
  */
 const FILES: ReadonlyMap<string, { readonly type: string; readonly file: string }> = new Map([
   ['swagger-ui.css', { type: 'text/css; charset=utf-8', file: 'swagger-ui.css.br' }],
@@ -24,12 +24,17 @@ const FOLDER = new URL('../docs-ui/', import.meta.url);
 const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#swagger-ui', deepLinking: true, validatorUrl: null });
 `;
 
-/** The page may load its parts and call this API. Scripts and styles come from files alone; images may be in the style sheet. */
+/**
+ * The page may load its parts and call this API. Scripts and styles come from files alone; images
+ * may be in the style sheet.
+ */
 export const DOCS_CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The page. Its parts are named relative to `/docs`, so that it works below a path of a proxy, too. */
+/**
+ * The page. Its parts are named relative to `/docs`, so that it works below a path of a proxy, too.
+ */
 export function docsPage(title: string): DocsPart {
   return {
     type: 'text/html; charset=utf-8',

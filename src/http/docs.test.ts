@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { dataUpdate, peerDataConfig } from '../wire/data.js';
 import { createHttpApp } from './app.js';
 import { docsRoutes } from './docs.js';

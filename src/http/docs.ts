@@ -5,8 +5,8 @@ import type { ApiInfo } from './openapi.js';
 import { addRoute } from './route.js';
 
 /**
- * `GET /openapi.json` and the documentation page at `/docs`. Add them after every other route. The document is made
- * at the first request for it. `isGuarded`: authentication is on.
+ * `GET /openapi.json` and the documentation page at `/docs`. Add them after every other route. The
+ * document is made at the first request for it. `isGuarded`: authentication is on.
  */
 export function docsRoutes(app: FastifyInstance, info: ApiInfo, isGuarded: boolean): void {
   let document: Promise<object> | undefined;

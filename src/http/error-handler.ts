@@ -1,11 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ERROR_CODES, type ErrorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
-import { type Logger, redactUrl } from '../lib/log.js';
+import { type Logger, redactUrl } from '../lib/observe/log.js';
 
 /**
- * Turns errors into responses (opal-protocol P0.3): `{"detail": ...}` for errors that a caller can act on, and
- * `{"error":"Uncaught server exception"}` for our bugs, whose stack is logged and never sent. The response of a {@link SyncError} has
- * its code in the header `x-sync-error`.
+ * Turns errors into responses (opal-protocol P0.3): `{"detail": ...}` for errors that a caller can
+ * act on, and `{"error":"Uncaught server exception"}` for our bugs, whose stack is logged and never
+ * sent. The response of a {@link SyncError} has its code in the header `x-sync-error`.
  */
 export function useErrorHandler(app: FastifyInstance, log: Logger): void {
   const routes = new RouteMethods();
@@ -42,7 +42,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     return reply.code(500).send({ error: 'Uncaught server exception' });
   }
   const fields = { ...place, code: known.code, status: known.status };
-  // A response with `Retry-After` is part of a normal start: a fleet that waits must not fill the log.
+  // A response with `Retry-After` is part of a normal start: a fleet that waits must not fill the
+  // log.
   if (known.status >= 500 && known.retryAfterSeconds === undefined)
     log.warn({ ...fields, remedy: ERROR_CODES[known.code].remedy }, errorText(known));
   else log.debug(fields, errorText(known));
@@ -56,7 +57,10 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send({ detail: isKnownCaller && tellsOfOthers(known) ? outsideText(known) : (known.detail ?? known.message) });
 }
 
-/** Whether the text is of something that failed behind us, and not of the request or of what is turned off. */
+/**
+ * Whether the text is of something that failed behind us, and not of the request or of what is
+ * turned off.
+ */
 function tellsOfOthers({ status }: SyncError): boolean {
   return status >= 500 && status !== 501;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { patience, until } from '../../test/support/until.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { createHttpApp } from './app.js';
 import { EventStream, eventText, type StreamTimes } from './event-stream.js';
 import { addRoute } from './route.js';
@@ -38,7 +38,10 @@ test('streams that wait for their turn on a connection end with it', async () =>
 
 const LARGE = Buffer.from(eventText('snapshot', 'x'.repeat(32 * 1024 * 1024)));
 
-/** A server with one route of streams, each of which begins with a large event; and a reader of it that reads or not. */
+/**
+ * A server with one route of streams, each of which begins with a large event; and a reader of it
+ * that reads or not.
+ */
 async function largeStream({ times, reads }: { times: StreamTimes; reads: boolean }) {
   const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
   const opened: EventStream[] = [];

@@ -6,7 +6,10 @@ const MAX_WAITING_BYTES = 1024 * 1024;
 /** A comment this often shows the reader, and proxies, that the stream is alive. */
 const COMMENT_MS = 15_000;
 const COMMENT = ':\n\n';
-/** A reader that has not taken what waits for it after so long has lost its stream; after the end it has less time. */
+/**
+ * A reader that has not taken what waits for it after so long has lost its stream; after the end it
+ * has less time.
+ */
 const TIMES: StreamTimes = { takeMs: 60_000, endMs: 5000 };
 
 export interface StreamTimes {
@@ -15,11 +18,13 @@ export interface StreamTimes {
 }
 
 /**
- * A stream of server-sent events (`text/event-stream`). It never waits for its reader: what a slow one leaves unread is bounded, and
- * further events are dropped until it has read the rest.
+ * A stream of server-sent events (`text/event-stream`). It never waits for its reader: what a slow
+ * one leaves unread is bounded, and further events are dropped until it has read the rest.
  */
 export class EventStream {
-  /** Called when events were dropped and the reader has read all others: it needs everything anew. */
+  /**
+   * Called when events were dropped and the reader has read all others: it needs everything anew.
+   */
   onCaughtUp: () => void = () => undefined;
   /** Called once, when the reader has left or the stream was ended. */
   onClosed: () => void = () => undefined;
@@ -45,7 +50,10 @@ export class EventStream {
     this.#body.on('error', () => undefined); // the reader has gone: `close` follows
   }
 
-  /** Sends the response. `retryMs`: how long the reader waits before it comes back when it has lost the stream. */
+  /**
+   * Sends the response. `retryMs`: how long the reader waits before it comes back when it has lost
+   * the stream.
+   */
   open(reply: FastifyReply, retryMs: number): FastifyReply {
     // A response that waits for its turn on a connection hears nothing of the end of that.
     const { raw } = reply;
@@ -102,7 +110,10 @@ export class EventStream {
     this.#close();
   }
 
-  /** Whether something waits for the reader for too long. `isWaiting`: whether the connection holds something for it now. */
+  /**
+   * Whether something waits for the reader for too long. `isWaiting`: whether the connection holds
+   * something for it now.
+   */
   #isStuck(isWaiting: boolean): boolean {
     if (!isWaiting) this.#stuckSinceMs = undefined;
     else this.#stuckSinceMs ??= performance.now();

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type * as z from 'zod';
-import { inSteps } from '../lib/async.js';
 import { SyncError } from '../lib/errors.js';
-import { JsonSyntaxError } from '../lib/json-check.js';
-import { type FieldProblem, fieldProblems } from '../wire/error-body.js';
+import { JsonSyntaxError } from '../lib/json/json-check.js';
+import { inSteps } from '../lib/run/async.js';
+import { type FieldProblem, fieldProblems } from '../wire/field-problems.js';
 import { keepingData, TooManyValues } from '../wire/inline-data.js';
 import { asUtf8 } from './body-charset.js';
 
@@ -11,8 +11,9 @@ import { asUtf8 } from './body-charset.js';
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
 
 /**
- * Makes the app read request bodies as JSON only: where Content-Type is JSON or absent; any other type is a 422 at
- * `["body"]` (opal-protocol P0.3). Inline data stays text, so its numbers survive as written (design D33).
+ * Makes the app read request bodies as JSON only: where Content-Type is JSON or absent; any other
+ * type is a 422 at `["body"]` (opal-protocol P0.3). Inline data stays text, so its numbers survive
+ * as written (design D33).
  */
 export function useJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -22,8 +23,9 @@ export function useJsonBodies(app: FastifyInstance): void {
 }
 
 /**
- * The parsed body, `undefined` when there is none, in the charset that its content type names. Yields the event loop in between: a body
- * may be large. Rejects with `request_invalid` that has the `detail` of the response.
+ * The parsed body, `undefined` when there is none, in the charset that its content type names.
+ * Yields the event loop in between: a body may be large. Rejects with `request_invalid` that has
+ * the `detail` of the response.
  */
 export async function readJsonBody(contentType: string | undefined, body: Buffer): Promise<unknown> {
   const mediaType = contentType?.split(';', 1)[0]?.trim() ?? '';
@@ -52,7 +54,10 @@ function isBlank(json: Buffer): boolean {
   return json.every((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
 }
 
-/** Returns a body that follows the schema. Throws `request_invalid` (422) that names every wrong field. */
+/**
+ * Returns a body that follows the schema. Throws `request_invalid` (422) that names every wrong
+ * field.
+ */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infer<S> {
   if (body === undefined) {
     throw invalidRequest(
@@ -67,7 +72,10 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infe
   return parsed.data;
 }
 
-/** Returns a query that follows the schema. Throws `request_invalid` (422) that names every wrong parameter. */
+/**
+ * Returns a query that follows the schema. Throws `request_invalid` (422) that names every wrong
+ * parameter.
+ */
 export function parseQuery<S extends z.ZodType>(schema: S, query: unknown): z.infer<S> {
   const parsed = schema.safeParse(query);
   if (parsed.success) return parsed.data;
@@ -78,7 +86,9 @@ function tooManyValues({ message: msg }: TooManyValues): SyncError {
   return invalidRequest([{ loc: ['body'], msg, type: 'value_error.too_big' }]);
 }
 
-/** A 422 whose `detail` lists fields. Without a message of its own it says what is wrong with each. */
+/**
+ * A 422 whose `detail` lists fields. Without a message of its own it says what is wrong with each.
+ */
 export function invalidRequest(
   problems: readonly FieldProblem[],
   message = problems.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; '),
@@ -86,7 +96,9 @@ export function invalidRequest(
   return new SyncError('request_invalid', message, { detail: problems });
 }
 
-/** The error for a body that is not JSON at all (opal-protocol P0.3); the offset is in characters. */
+/**
+ * The error for a body that is not JSON at all (opal-protocol P0.3); the offset is in characters.
+ */
 function jsonInvalid(message: string, offset: number, cause: unknown): SyncError {
   const detail = [
     { type: 'json_invalid', loc: ['body', offset], msg: 'JSON decode error', input: {}, ctx: { error: message } },

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
-import { type Logger, logLevelsOf } from '../lib/log.js';
-import { LOG_LEVELS, type LogLevels, type LogLevelsView } from '../lib/log-levels.js';
-import { didYouMean } from '../lib/similar-name.js';
+import { type Logger, logLevelsOf } from '../lib/observe/log.js';
+import { LOG_LEVELS, type LogLevels, type LogLevelsView } from '../lib/observe/log-levels.js';
+import { didYouMean } from '../lib/settings/similar-name.js';
 import { invalidRequest } from './json-body.js';
 import { addRoute } from './route.js';
 
@@ -30,8 +30,8 @@ const asked = z.strictObject({
 });
 
 /**
- * `GET` and `POST /log-level` of both programs: the levels of the log, by component. A program that runs this one with a logger of its
- * own has levels of its own, too: 501.
+ * `GET` and `POST /log-level` of both programs: the levels of the log, by component. A program that
+ * runs this one with a logger of its own has levels of its own, too: 501.
  */
 export function logLevelRoutes(app: FastifyInstance, { log }: { log: Logger }): void {
   const declared = { path: '/log-level', access: ['listener', 'datasource'], limited: 'nothing', tag: 'Log' } as const;

@@ -15,9 +15,10 @@ type JsonObject = Record<string, unknown>;
 const ERROR_SCHEMA = 'Error';
 
 /**
- * The OpenAPI 3.1 document of routes, made from the same declarations and schemas that requests are checked against.
- * Paths are in the form of OpenAPI (`/callbacks/{key}`); every operation has an `operationId` of method and path.
- * `isGuarded`: authentication is on; without it no operation has anything to do with tokens.
+ * The OpenAPI 3.1 document of routes, made from the same declarations and schemas that requests are
+ * checked against. Paths are in the form of OpenAPI (`/callbacks/{key}`); every operation has an
+ * `operationId` of method and path. `isGuarded`: authentication is on; without it no operation has
+ * anything to do with tokens.
  */
 export async function openApiDocument(
   routes: readonly DeclaredRoute[],
@@ -70,7 +71,7 @@ async function operation(route: DeclaredRoute, isGuarded: boolean): Promise<Json
       ...((takesBody || query !== undefined) && { 422: failure('The request is not as documented') }),
       ...Object.fromEntries(await Promise.all(declared)),
       ...(declared.length === 0 && { 200: { description: 'Done' } }),
-      default: failure('Another failure: the header x-sync-error has its code, see errors.md'),
+      default: failure('Another failure: the header x-sync-error has its code, see docs/reference/errors.md'),
     },
   };
 }
@@ -155,7 +156,10 @@ function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
   return withoutFalse(rest) as JsonObject;
 }
 
-/** Nothing follows the items of a tuple: its length says the same as the schema `false`, which not all generators of clients read. */
+/**
+ * Nothing follows the items of a tuple: its length says the same as the schema `false`, which not
+ * all generators of clients read.
+ */
 function withoutFalse(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutFalse);
   if (typeof schema !== 'object' || schema === null) return schema;

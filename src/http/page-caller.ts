@@ -4,7 +4,10 @@ import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import { isLoopbackHost } from './host-name.js';
 
-/** Names of the cookie. A browser takes the first over TLS only, from this host only, and for all of it. */
+/**
+ * Names of the cookie. A browser takes the first over TLS only, from this host only, and for all of
+ * it.
+ */
 const SECURE_NAME = '__Host-policysync';
 const PLAIN_NAME = 'policysync';
 /** What the page sends with each request that changes something: no form of another page can. */
@@ -15,8 +18,9 @@ const READING: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 type Request = Pick<IncomingMessage, 'headers' | 'method' | 'socket'>;
 
 /**
- * Who is signed in to the live page, by the cookie of a request; undefined without one. Throws `unauthorized` for a session that has ended,
- * and `origin_refused` for a request that another page may have caused.
+ * Who is signed in to the live page, by the cookie of a request; undefined without one. Throws
+ * `unauthorized` for a session that has ended, and `origin_refused` for a request that another page
+ * may have caused.
  */
 export function pageCaller(request: Request, sessions: PageSessions): Caller | undefined {
   const value = sessionCookie(request);
@@ -26,8 +30,8 @@ export function pageCaller(request: Request, sessions: PageSessions): Caller | u
 }
 
 /**
- * Throws `session_not_permitted` (403) if the route does not take the session: a listener reads only. (A 401 would say that nobody is
- * signed in.)
+ * Throws `session_not_permitted` (403) if the route does not take the session: a listener reads
+ * only. (A 401 would say that nobody is signed in.)
  */
 export function authorizeSession(
   { access, limited }: GuardedAudience,
@@ -48,10 +52,11 @@ export function authorizeSession(
 }
 
 /**
- * Throws `origin_refused` (403) for a request that a page of another origin may have caused. A browser says where a request comes from: by
- * `Sec-Fetch-Site` at https and loopback addresses, by `Origin` in all requests that change something. Pages at another port of this host
- * count as others, although a browser sends them the same cookies. A request that changes something must also have a header that only
- * a script of this origin can set.
+ * Throws `origin_refused` (403) for a request that a page of another origin may have caused. A
+ * browser says where a request comes from: by `Sec-Fetch-Site` at https and loopback addresses, by
+ * `Origin` in all requests that change something. Pages at another port of this host count as
+ * others, although a browser sends them the same cookies. A request that changes something must
+ * also have a header that only a script of this origin can set.
  */
 export function refuseOtherPages({ headers, method }: Pick<Request, 'headers' | 'method'>): void {
   if (READING.has(method ?? '') ? mayRead(headers) : mayChange(headers)) return;
@@ -79,14 +84,20 @@ function isOwn({ origin, host }: IncomingHttpHeaders): boolean {
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
 }
 
-/** The value of the cookie. A plain one does not count over TLS, with us or with a proxy: another server of the domain may have set it. */
+/**
+ * The value of the cookie. A plain one does not count over TLS, with us or with a proxy: another
+ * server of the domain may have set it.
+ */
 function sessionCookie(request: Request): string | undefined {
   const cookies = (request.headers.cookie ?? '').split(';').map((item) => item.trim().split('=', 2));
   const named = (wanted: string): string | undefined => cookies.find(([name]) => name === wanted)?.[1];
   return named(SECURE_NAME) ?? (isTls(request) || isBehindTls(request.headers) ? undefined : named(PLAIN_NAME));
 }
 
-/** Whether a browser speaks TLS with a proxy before us: it sends `Sec-Fetch-Site` only there, and to loopback addresses. */
+/**
+ * Whether a browser speaks TLS with a proxy before us: it sends `Sec-Fetch-Site` only there, and to
+ * loopback addresses.
+ */
 function isBehindTls(headers: IncomingHttpHeaders): boolean {
   return headers['sec-fetch-site'] !== undefined && !isLoopbackHost(headers.host);
 }
@@ -96,8 +107,8 @@ function isTls({ socket }: Pick<Request, 'socket'>): boolean {
 }
 
 /**
- * The header `Set-Cookie` of a new session. The cookie is for TLS alone where the browser speaks TLS: with us, or, as its `Origin` says,
- * with a proxy before us.
+ * The header `Set-Cookie` of a new session. The cookie is for TLS alone where the browser speaks
+ * TLS: with us, or, as its `Origin` says, with a proxy before us.
  */
 export function sessionSetCookie(request: Request, value: string, maxAgeSeconds: number): string {
   const isSecure = isTls(request) || request.headers.origin?.startsWith('https:') === true;

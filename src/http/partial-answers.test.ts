@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as z from 'zod';
 import { ANONYMOUS, type Authenticator } from '../auth/caller.js';
 import { ERROR_CODES, SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { insider } from '../wire/insider.js';
 import { createHttpApp } from './app.js';
 import { addRoute } from './route.js';

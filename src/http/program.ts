@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import { isAbort } from '../lib/async.js';
-import { createProgram, type Parts, type Program } from '../lib/lifecycle.js';
-import type { Logger } from '../lib/log.js';
+import type { Logger } from '../lib/observe/log.js';
+import { isAbort } from '../lib/run/async.js';
+import { createProgram, type Parts, type Program } from '../lib/run/lifecycle.js';
 import type { DeclaredRoute } from './declared-route.js';
 
 /** Where an API listens. */
@@ -21,15 +21,18 @@ export interface Listening<A = ListenAddress> {
 /** A program with an HTTP API. */
 export interface HttpProgram<A> extends Program<A> {
   /**
-   * Prepares a stop without a failure for anyone: readiness is false at once, callers and load balancers get the time to notice, and
-   * subscribers are sent away. Resolves when it is time for {@link Program.stop}, which also cuts it short. Does nothing before the
-   * start. Idempotent.
+   * Prepares a stop without a failure for anyone: readiness is false at once, callers and load
+   * balancers get the time to notice, and subscribers are sent away. Resolves when it is time for
+   * {@link Program.stop}, which also cuts it short. Does nothing before the start. Idempotent.
    */
   drain(): Promise<void>;
   readonly routes: readonly DeclaredRoute[];
 }
 
-/** Makes a program whose parts have an HTTP API; see {@link createProgram}. Its `routes` are empty before the start. */
+/**
+ * Makes a program whose parts have an HTTP API; see {@link createProgram}. Its `routes` are empty
+ * before the start.
+ */
 export function createHttpProgram<A>(
   name: string,
   compose: (parts: Parts) => Promise<Listening<A>>,

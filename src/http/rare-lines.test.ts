@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { RareLines } from './rare-lines.js';
+import { RareLines } from './listener-tls.js';
 
 it('says a thing once a minute, with how often it was unsaid, and remembers so many things', () => {
   const lines = new RareLines();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as z from 'zod';
 import { ANONYMOUS, type Audience, type Authenticator, type PeerType } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { createHttpApp } from './app.js';
 import { createHostCheck } from './request-guards.js';
 import { addRoute } from './route.js';

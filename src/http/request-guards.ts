@@ -6,9 +6,9 @@ import { authorize } from '../auth/authorize.js';
 import { ANONYMOUS, type Authenticator, type Caller, isInsider } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
-import { isLoopback } from '../lib/proxy.js';
-import type { RateLimit } from '../lib/rate.js';
+import { isLoopback } from '../lib/net/proxy.js';
+import type { Logger } from '../lib/observe/log.js';
+import type { RateLimit } from '../lib/run/rate.js';
 import type { ClientAddresses } from './address-limits.js';
 import { hostName } from './host-name.js';
 import { authorizeSession, pageCaller } from './page-caller.js';
@@ -23,10 +23,12 @@ export type HostCheck = (request: Asked) => void;
 type Asked = Pick<IncomingMessage, 'headers' | 'url'> & { readonly socket?: Pick<Socket, 'localAddress'> };
 
 /**
- * A web page can point its own name at 127.0.0.1 after it was loaded (DNS rebinding); for the browser we are then its origin. It cannot
- * change the name in its requests. So a listener on loopback accepts loopback names and `names` alone (SYNC_ALLOWED_HOSTS; `.example`
- * for all below it). Another listener accepts every name unless some are set. A request without a name (HTTP/1.0) comes from no browser.
- * Where `host` is a name, or an address in a spelling that only the system reads, the address at which a request arrived decides.
+ * A web page can point its own name at 127.0.0.1 after it was loaded (DNS rebinding); for the
+ * browser we are then its origin. It cannot change the name in its requests. So a listener on
+ * loopback accepts loopback names and `names` alone (SYNC_ALLOWED_HOSTS; `.example` for all below
+ * it). Another listener accepts every name unless some are set. A request without a name (HTTP/1.0)
+ * comes from no browser. Where `host` is a name, or an address in a spelling that only the system
+ * reads, the address at which a request arrived decides.
  */
 export function createHostCheck({ host, names }: { host: string; names: readonly string[] }): HostCheck {
   const bound = hostName(host);
@@ -55,13 +57,17 @@ export function createHostCheck({ host, names }: { host: string; names: readonly
 
 /** How long a browser may cache the response, as with OPAL (opal-protocol P0.3). */
 const MAX_AGE_SECONDS = 600;
-/** Methods that change nothing, whose responses a browser hides from other pages, and the preflight request itself. */
+/**
+ * Methods that change nothing, whose responses a browser hides from other pages, and the preflight
+ * request itself.
+ */
 const HARMLESS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Lets web pages of the given origins call the API (`*`: of all). With none, the default here unlike OPAL's, browsers refuse: an API
- * without authentication on this machine would otherwise be open to every page that a user visits. Browsers send some requests without
- * a preflight, so those of other pages are rejected here (`origin_refused`).
+ * Lets web pages of the given origins call the API (`*`: of all). With none, the default here
+ * unlike OPAL's, browsers refuse: an API without authentication on this machine would otherwise be
+ * open to every page that a user visits. Browsers send some requests without a preflight, so those
+ * of other pages are rejected here (`origin_refused`).
  */
 export function useCors(app: FastifyInstance, origins: readonly string[]): void {
   app.addHook('onRequest', async (request, reply) => {
@@ -81,8 +87,9 @@ export function useCors(app: FastifyInstance, origins: readonly string[]): void 
 }
 
 /**
- * Throws `origin_refused` (403) for a request of a web page of another site: its origin is neither this address nor listed. Needed most
- * for sockets, which browsers let every page open to any address. Programs send no `Origin`, or that of this address.
+ * Throws `origin_refused` (403) for a request of a web page of another site: its origin is neither
+ * this address nor listed. Needed most for sockets, which browsers let every page open to any
+ * address. Programs send no `Origin`, or that of this address.
  */
 export function refuseForeignPages({ origin, host }: IncomingHttpHeaders, origins: readonly string[]): void {
   if (origin === undefined || isListed(origin, origins)) return;
@@ -94,10 +101,14 @@ function isListed(origin: string, origins: readonly string[]): boolean {
   return origins.includes('*') || origins.includes(origin);
 }
 
-/** Health checks of orchestrators, which must respond most of all while a server is under pressure. */
+/**
+ * Health checks of orchestrators, which must respond most of all while a server is under pressure.
+ */
 const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready', '/live']);
 
-/** Limits the rate of each address: 429 with `Retry-After`, before any other work for the request. */
+/**
+ * Limits the rate of each address: 429 with `Retry-After`, before any other work for the request.
+ */
 export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: ClientAddresses): void {
   app.addHook('onRequest', async (request) => {
     if (!FREE.has(request.routeOptions.url ?? '')) consumeRateLimit(limit, addresses.of(request.raw));
@@ -111,9 +122,9 @@ export function consumeRateLimit(limit: Pick<RateLimit, 'rate' | 'take'>, key: s
 }
 
 /**
- * Deny by default (design D36): a route without an access rule cannot be added, and no handler runs before its
- * caller is authorized, which happens before the body is read. With `sessions` a cookie of the live page counts where a request has no
- * `Authorization`.
+ * Deny by default (design D36): a route without an access rule cannot be added, and no handler runs
+ * before its caller is authorized, which happens before the body is read. With `sessions` a cookie
+ * of the live page counts where a request has no `Authorization`.
  */
 export function useAuthHook(app: FastifyInstance, authenticator: Authenticator, sessions?: PageSessions): void {
   app.decorateRequest('caller', undefined);
@@ -160,13 +171,14 @@ async function ifAuthorized(authenticate: () => Promise<Caller>): Promise<Caller
 }
 
 /**
- * Disconnects callers that do not read (design D4): one that reads nothing of its response for `silenceMs` would otherwise hold its
- * connection, and the response in memory, for ever. A caller that reads slowly is served. The socket is checked once in that time, so
- * the disconnect comes after one to two times of it.
+ * Disconnects callers that do not read (design D4): one that reads nothing of its response for
+ * `silenceMs` would otherwise hold its connection, and the response in memory, for ever. A caller
+ * that reads slowly is served. The socket is checked once in that time, so the disconnect comes
+ * after one to two times of it.
  */
 export function useSlowReaderTimeout(app: FastifyInstance, silenceMs: number, log: Logger): void {
-  // Not before there is a response: until then the caller waits. Node itself sets the timeout of a kept connection once the
-  // response is sent.
+  // Not before there is a response: until then the caller waits. Node itself sets the timeout of a
+  // kept connection once the response is sent.
   app.addHook('onSend', async (request, reply) => {
     const { socket } = request.raw;
     if (!(socket instanceof Socket)) return; // a call from within the process

@@ -10,7 +10,9 @@ export type RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodTyp
   RouteHooks;
 
 interface RouteHooks {
-  /** Runs before the body is read, for a route that is open to everyone; throws the error to send. */
+  /**
+   * Runs before the body is read, for a route that is open to everyone; throws the error to send.
+   */
   readonly screen?: (request: FastifyRequest) => void;
   /** Called for each rejected request: for a route whose callers never read the response. */
   readonly onRefused?: (error: SyncError) => void;
@@ -33,14 +35,19 @@ declare module 'fastify' {
     audience?: Audience;
     responses?: RouteFacts['responses'];
     rawBody?: boolean;
-    /** Bodies that are larger take one of the few places for such; undefined: the route has none. */
+    /**
+     * Bodies that are larger take one of the few places for such; undefined: the route has none.
+     */
     largeFromBytes?: number;
     onRefused?: (error: SyncError) => void;
   }
   interface FastifyRequest {
     /** Who calls; set before a handler runs. */
     caller: Caller | undefined;
-    /** Whether the caller is told everything; see {@link Audience}. A handler may find out that it is. */
+    /**
+     * Whether the caller is told everything; see {@link Audience}. A handler may find out that it
+     * is.
+     */
     isInsider: boolean;
   }
   interface FastifyInstance {
@@ -50,8 +57,8 @@ declare module 'fastify' {
 }
 
 /**
- * Adds a route. A query or body that does not follow its schema gets 422 (`request_invalid`) before the handler runs,
- * but after the caller was authorized.
+ * Adds a route. A query or body that does not follow its schema gets 422 (`request_invalid`) before
+ * the handler runs, but after the caller was authorized.
  */
 export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   app: FastifyInstance,

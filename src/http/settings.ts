@@ -1,6 +1,6 @@
-import { OPAL_LOG_LEVELS } from '../lib/log.js';
-import { LOG_LEVELS } from '../lib/log-levels.js';
-import { choiceSetting, listSetting, pathSetting, secondsSetting } from '../lib/setting-kinds.js';
+import { OPAL_LOG_LEVELS } from '../lib/observe/log.js';
+import { LOG_LEVELS } from '../lib/observe/log-levels.js';
+import { choiceSetting, listSetting, pathSetting, secondsSetting } from '../lib/settings/setting-kinds.js';
 import { METRICS_ACCESS } from './metrics-route.js';
 
 /** Settings of both programs; each lists them under a heading of its own. */
@@ -44,7 +44,10 @@ export const SHARED_SETTINGS = {
   }),
 };
 
-/** Certificate, key and authority of a listener. `prefix`: of the environment names; `protocols`: spoken when they are set. */
+/**
+ * Certificate, key and authority of a listener. `prefix`: of the environment names; `protocols`:
+ * spoken when they are set.
+ */
 export function listenerTlsSettings(prefix: string, { name, protocols }: { name: string; protocols: string }) {
   const file = { opal: null, form: 'file' } as const;
   const certificate = `PEM certificate of the ${name} with its chain. When set, it speaks ${protocols} only.`;

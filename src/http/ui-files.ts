@@ -30,7 +30,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads all files of the built page; undefined if it was not built. Requests never name a file of the disk: they look into this map.
+ * Reads all files of the built page; undefined if it was not built. Requests never name a file of
+ * the disk: they look into this map.
  */
 export async function readUiFiles(folder = FOLDER): Promise<UiFiles | undefined> {
   let names: string[];

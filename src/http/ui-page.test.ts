@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { silentLogger } from '../lib/log.js';
+import { silentLogger } from '../lib/observe/log.js';
 import { createHttpApp } from './app.js';
 import { addRoute } from './route.js';
 import { encodingFor, holdsTag, readUiFiles } from './ui-files.js';
@@ -105,7 +105,8 @@ describe('the live page', () => {
       ...namedBy((await app.inject('/ui')).body).map((path) => path.slice('/ui/'.length)),
     ]);
     for (const [name, { gzip, br }] of files) t.diagnostic(`${name}: ${br.length} bytes as br, ${gzip.length} as gzip`);
-    // Browsers take br at loopback addresses and over TLS. Elsewhere they take gzip, and load the charts when they are shown.
+    // Browsers take br at loopback addresses and over TLS. Elsewhere they take gzip, and load the
+    // charts when they are shown.
     for (const [what, size, limit] of [
       ['all as br', bytes('br', () => true), LIMITS.all],
       ['at first as gzip', bytes('gzip', (name) => atFirst.has(name)), LIMITS.all],

@@ -21,9 +21,10 @@ const HEADERS = {
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
 /**
- * `GET /ui`, the live page, and its files below `/ui/assets/`. They are the same for everyone: what the page shows comes from the routes
- * that it calls. They are read at the first request and kept from then on, so that an upgrade on the disk never mixes two builds.
- * `read`: where from; default: what the build made.
+ * `GET /ui`, the live page, and its files below `/ui/assets/`. They are the same for everyone: what
+ * the page shows comes from the routes that it calls. They are read at the first request and kept
+ * from then on, so that an upgrade on the disk never mixes two builds. `read`: where from; default:
+ * what the build made.
  */
 export function uiPageRoutes(app: FastifyInstance, read: () => Promise<UiFiles | undefined> = readUiFiles): void {
   let reading: Promise<UiFiles | undefined> | undefined;
@@ -93,9 +94,10 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, file: UiFile): F
 }
 
 /**
- * Without authentication only a browser on the machine itself is shown the fleet: every route below `/ui` refuses names that are not
- * loopback ones (`page_not_open`), as a web page of another site could otherwise give its own name our address and read along. Call
- * it before those routes are added. The files of the page are open: they say nothing about a fleet.
+ * Without authentication only a browser on the machine itself is shown the fleet: every route below
+ * `/ui` refuses names that are not loopback ones (`page_not_open`), as a web page of another site
+ * could otherwise give its own name our address and read along. Call it before those routes are
+ * added. The files of the page are open: they say nothing about a fleet.
  */
 export function openUiOnLoopbackOnly(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
@@ -132,7 +134,7 @@ function notOpen(host: string | undefined): Notice {
       'The server runs without authentication. So it shows its fleet under the names <code>localhost</code>, ' +
         `<code>127.0.0.1</code> and <code>[::1]</code> only, and this is ${shown(host)}.`,
       'To open it from here, set <code>SYNC_AUTH_PUBLIC_KEY</code>, <code>SYNC_AUTH_PRIVATE_KEY</code> and ' +
-        '<code>SYNC_AUTH_MASTER_TOKEN</code> at the server, and sign in with a token: <code>docs/ui.md</code> has the commands.',
+        '<code>SYNC_AUTH_MASTER_TOKEN</code> at the server, and sign in with a token: <code>docs/how-to/see-the-fleet.md</code> has the commands.',
       'Or forward a port, such as <code>ssh -L 7002:localhost:7002 &lt;the server&gt;</code>, and open ' +
         '<code>http://localhost:7002/ui</code>.',
     ],

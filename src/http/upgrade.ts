@@ -7,8 +7,8 @@ import { Server as TlsServer } from 'node:tls';
 export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
 /**
- * Options of an `http.Server` whose Node asks about each upgrade (22.21, 24.9 and newer; older ones ignore the option): only what
- * {@link onWebSocketUpgrade} handles is an upgrade.
+ * Options of an `http.Server` whose Node asks about each upgrade (22.21, 24.9 and newer; older ones
+ * ignore the option): only what {@link onWebSocketUpgrade} handles is an upgrade.
  */
 export function upgradeOptions(server: () => Server): object {
   return {
@@ -22,9 +22,10 @@ function offersWebSocket({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Hands upgrades to WebSocket to the handler, and serves every other request with an `Upgrade` header as if it had none,
- * as a server does that does not know the other protocol (RFC 9110, 7.8). Java's HTTP client, for one, offers `h2c`
- * with its requests; an older Node passes all of them to the listener for upgrades. The server must be made with {@link upgradeOptions}.
+ * Hands upgrades to WebSocket to the handler, and serves every other request with an `Upgrade`
+ * header as if it had none, as a server does that does not know the other protocol (RFC 9110, 7.8).
+ * Java's HTTP client, for one, offers `h2c` with its requests; an older Node passes all of them to
+ * the listener for upgrades. The server must be made with {@link upgradeOptions}.
  */
 export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void {
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -33,7 +34,10 @@ export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void
   });
 }
 
-/** Puts the request, without the offer, back before the unread bytes, and serves the connection anew. */
+/**
+ * Puts the request, without the offer, back before the unread bytes, and serves the connection
+ * anew.
+ */
 function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const { method, url, httpVersion, rawHeaders, headers } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];

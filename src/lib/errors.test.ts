@@ -24,7 +24,11 @@ describe('a sync error', () => {
       assert.doesNotMatch(remedy, /`--help-all`|A client keeps trying/, code);
     }
     const { remedy } = ERROR_CODES.config_invalid;
-    for (const part of ['`policysync server --help-all`', '`policysync client --help-all`', 'docs/configuration.md'])
+    for (const part of [
+      '`policysync server --help-all`',
+      '`policysync client --help-all`',
+      'docs/reference/settings.md',
+    ])
       assert(remedy.includes(part), part);
   });
 

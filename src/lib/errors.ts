@@ -1,13 +1,13 @@
 /**
- * Every error that a user can meet has a stable code. This table is the documentation: `docs/errors.md` is generated
- * from it and a test compares the two.
+ * Every error that a user can meet has a stable code. This table is the documentation:
+ * `docs/reference/errors.md` is generated from it and a test compares the two.
  */
 export const ERROR_CODES = {
   config_invalid: {
     status: 500,
     cause: 'One or more settings have a value that cannot be used.',
     remedy:
-      'Correct the settings that the message names; `policysync server --help-all` and `policysync client --help-all` list each with its form, and so does docs/configuration.md.',
+      'Correct the settings that the message names; `policysync server --help-all` and `policysync client --help-all` list each with its form, and so does docs/reference/settings.md.',
   },
   usage_invalid: {
     status: 500,
@@ -66,7 +66,7 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'A command asked an OPAL server for what only a PolicySync server has, such as the state of its clients.',
     remedy:
-      'Give the address of a PolicySync server (SYNC_SERVER_URL). With an OPAL server use `publish` without --wait, and its own `GET /statistics` (OPAL_STATISTICS_ENABLED) for its clients; see docs/opal-migration.md.',
+      'Give the address of a PolicySync server (SYNC_SERVER_URL). With an OPAL server use `publish` without --wait, and its own `GET /statistics` (OPAL_STATISTICS_ENABLED) for its clients; see docs/start/coming-from-opal.md.',
   },
   master_token_refused: {
     status: 502,
@@ -77,7 +77,7 @@ export const ERROR_CODES = {
     status: 503,
     cause:
       'The server issues no tokens: it has no keys (503), or no master token that would allow to ask for one (403).',
-    remedy: 'Set SYNC_AUTH_PRIVATE_KEY, SYNC_AUTH_PUBLIC_KEY and SYNC_AUTH_MASTER_TOKEN; see docs/security.md.',
+    remedy: 'Set SYNC_AUTH_PRIVATE_KEY, SYNC_AUTH_PUBLIC_KEY and SYNC_AUTH_MASTER_TOKEN; see docs/how-to/secure.md.',
   },
   origin_refused: {
     status: 403,
@@ -95,7 +95,7 @@ export const ERROR_CODES = {
     cause:
       'The live page, or its stream, was asked for under a name that is no loopback one, while authentication is off.',
     remedy:
-      'Turn authentication on and sign in with a token, or open the page as http://localhost:7002/ui, through a forwarded port if need be; see docs/ui.md.',
+      'Turn authentication on and sign in with a token, or open the page as http://localhost:7002/ui, through a forwarded port if need be; see docs/how-to/see-the-fleet.md.',
   },
   sign_in_refused: {
     status: 403,
@@ -129,7 +129,8 @@ export const ERROR_CODES = {
   webhook_refused: {
     status: 401,
     cause: 'A webhook does not carry the secret, or carries another one.',
-    remedy: 'Set the same secret at the git service and in SYNC_POLICY_REPO_WEBHOOK_SECRET; see docs/webhooks.md.',
+    remedy:
+      'Set the same secret at the git service and in SYNC_POLICY_REPO_WEBHOOK_SECRET; see docs/how-to/policy-source.md.',
   },
   webhook_unreadable: {
     status: 400,
@@ -152,7 +153,7 @@ export const ERROR_CODES = {
     cause:
       'As many streams of the fleet are open as there may be: in all, of one address, of one token, or with different limits of tokens.',
     remedy:
-      'Close pages or `status --watch` that nobody looks at, or ask another server instance; docs/visibility.md has the numbers.',
+      'Close pages or `status --watch` that nobody looks at, or ask another server instance; docs/reference/fleet-api.md has the numbers.',
   },
   not_enabled: {
     status: 501,
@@ -179,7 +180,7 @@ export const ERROR_CODES = {
   not_found: {
     status: 404,
     cause: 'There is nothing at this address (404), or nothing for this method (405).',
-    remedy: 'Compare path and method with docs/http-api.md; `Allow` of a 405 has the methods.',
+    remedy: 'Compare path and method with docs/reference/http-api.md; `Allow` of a 405 has the methods.',
   },
   policy_not_ready: {
     status: 503,
@@ -220,7 +221,7 @@ export const ERROR_CODES = {
     cause:
       'A client cannot be asked over its connection: it is one of OPAL or of an older version, or its operator has closed that.',
     remedy:
-      'Use the API of the client itself (docs/http-api.md), update it, or set SYNC_CLIENT_REMOTE_ACTIONS of the client to true.',
+      'Use the API of the client itself (docs/reference/http-api.md), update it, or set SYNC_CLIENT_REMOTE_ACTIONS of the client to true.',
   },
   client_busy: {
     status: 429,
@@ -288,14 +289,14 @@ export const ERROR_CODES = {
     cause:
       'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON), or more than one bundle can have, or its policy does not compile (SYNC_POLICY_GATE).',
     remedy:
-      'Repair the file that the message names and push again. Until then the last good commit is served. For folders that no client takes together, or engines with built-in functions of their own, see docs/policy-gate.md.',
+      'Repair the file that the message names and push again. Until then the last good commit is served. For folders that no client takes together, or engines with built-in functions of their own, see docs/how-to/bad-commits.md.',
   },
   policy_gate_failed: {
     status: 503,
     cause:
       'A commit could not be checked before it is served: the check took too much time or memory, or could not be started.',
     remedy:
-      'The server tries again, and serves the former commit meanwhile. Give the machine of the server more memory, or let commits through unchecked with SYNC_POLICY_GATE=warn (docs/policy-gate.md).',
+      'The server tries again, and serves the former commit meanwhile. Give the machine of the server more memory, or let commits through unchecked with SYNC_POLICY_GATE=warn (docs/how-to/bad-commits.md).',
   },
   state_dir_in_use: {
     status: 500,
@@ -343,7 +344,7 @@ export const ERROR_CODES = {
     cause:
       'Server instances cannot tell each other through the backbone who is connected to them, nor ask for each other; the log works.',
     remedy:
-      'Correct what the message names: rights, a lock or another use of the presence table, keys or stream (docs/backbone.md). The server tries again by itself.',
+      'Correct what the message names: rights, a lock or another use of the presence table, keys or stream (docs/how-to/several-instances.md). The server tries again by itself.',
   },
   backbone_replaced: {
     status: 503,
@@ -369,7 +370,7 @@ export const ERROR_CODES = {
   },
   idempotency_conflict: {
     status: 409,
-    cause: 'Another data update was published with the same `Idempotency-Key` within 24 hours.',
+    cause: 'Another data update was published with the same `Idempotency-Key`, which is still remembered.',
     remedy: 'Use a new key for each update, and the same one only for the very same body.',
   },
   not_applied: {
@@ -381,7 +382,7 @@ export const ERROR_CODES = {
   condition_met: {
     status: 500,
     cause: 'What `--fail-on` of `status` looks for is so.',
-    remedy: 'The lines of `status` say what is refused or failing; docs/operations.md has where to look next.',
+    remedy: 'The lines of `status` say what is refused or failing; docs/how-to/troubleshoot.md has where to look next.',
   },
   demo_failed: {
     status: 500,
@@ -396,7 +397,7 @@ export const ERROR_CODES = {
   frame_invalid: {
     status: 400,
     cause: 'A pub/sub frame does not follow the protocol.',
-    remedy: 'Compare with docs/pubsub.md. The connection stays open where the protocol allows it.',
+    remedy: 'Compare with docs/reference/wire-protocol.md. The connection stays open where the protocol allows it.',
   },
   server_unreachable: {
     status: 503,
@@ -421,13 +422,13 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'No trusted connection could be made: a certificate is not trusted, not valid, or of another name.',
     remedy:
-      'Name the authority of the certificate in the setting that the message has, and use the name that the certificate is for; see docs/tls.md.',
+      'Name the authority of the certificate in the setting that the message has, and use the name that the certificate is for; see docs/how-to/secure.md.',
   },
   tls_mismatch: {
     status: 502,
     cause: 'Only one side of a connection speaks TLS.',
     remedy:
-      'Begin the address that the message has with http:// where the other side does not speak TLS, and with https:// where it does. If it should speak TLS, give it a certificate; see docs/tls.md.',
+      'Begin the address that the message has with http:// where the other side does not speak TLS, and with https:// where it does. If it should speak TLS, give it a certificate; see docs/how-to/secure.md.',
   },
   server_refused: {
     status: 502,
@@ -449,14 +450,15 @@ export const ERROR_CODES = {
     status: 502,
     cause:
       'A data source entry asks for a fetch provider that the client does not have, or in a form that it does not accept.',
-    remedy: 'Correct `config` of the entry as docs/data-sources.md has it. It is not tried again before it changes.',
+    remedy:
+      'Correct `config` of the entry as docs/how-to/data-sources.md has it. It is not tried again before it changes.',
   },
   address_refused: {
     status: 502,
     cause:
       'A data source, a callback or a redirect names a place that the client sends nothing to: its own engine or API, a link-local address, or what the settings leave out.',
     remedy:
-      'Correct the URL, or open the place with SYNC_FETCH_ALLOW or SYNC_FETCH_DENY; see docs/security.md. An entry is not tried again before it changes, unless a name or a redirect led there.',
+      'Correct the URL, or open the place with SYNC_FETCH_ALLOW or SYNC_FETCH_DENY; see docs/how-to/secure.md. An entry is not tried again before it changes, unless a name or a redirect led there.',
   },
   fetch_too_large: {
     status: 502,
@@ -475,9 +477,9 @@ export const ERROR_CODES = {
   },
   engine_not_found: {
     status: 500,
-    cause: 'No OPA executable could be found or made.',
+    cause: 'No OPA executable could be found or downloaded.',
     remedy:
-      'Run `policysync opa get`, which downloads or builds OPA; or install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or set SYNC_ENGINE=embedded, which needs no OPA program.',
+      'Put `opa` on PATH, name its path in SYNC_INLINE_ENGINE_EXEC_PATH, download it with `policysync opa get`, or use the engine inside the package: SYNC_ENGINE=embedded.',
   },
   engine_download_failed: {
     status: 500,
@@ -547,7 +549,7 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'The result of a decision is not what the parser of the application, or AuthZEN, accepts.',
     remedy:
-      'Correct the policy, or the parser that is given to `decide`; docs/authzen.md has what AuthZEN accepts. The message has what is wrong.',
+      'Correct the policy, or the parser that is given to `decide`; docs/how-to/embed.md has what AuthZEN accepts. The message has what is wrong.',
   },
   epoch_differs: {
     status: 409,
@@ -618,11 +620,17 @@ export interface SyncErrorOptions {
   retryAfterSeconds?: number;
   /** A structured `detail` for HTTP responses. Default: the message. */
   detail?: unknown;
-  /** What HTTP callers are told who may not know why something behind the program fails. Default: the cause in the table. */
+  /**
+   * What HTTP callers are told who may not know why something behind the program fails. Default:
+   * the cause in the table.
+   */
   outside?: string;
 }
 
-/** The one error class of this project: a stable code, a message that names the thing, and the cause. */
+/**
+ * The one error class of this project: a stable code, a message that names the thing, and the
+ * cause.
+ */
 export class SyncError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -673,7 +681,10 @@ function knownError(error: unknown): SyncError | undefined {
   return [...causesOf(error)].find((at) => at instanceof SyncError);
 }
 
-/** The code of an error: its own, or that of the first of its causes that has one; `unexpected` where none has. */
+/**
+ * The code of an error: its own, or that of the first of its causes that has one; `unexpected`
+ * where none has.
+ */
 export function errorCode(error: unknown): ErrorCode {
   return knownError(error)?.code ?? 'unexpected';
 }
@@ -697,8 +708,9 @@ interface FailureFields {
 }
 
 /**
- * The fields of every log line of level `warn` or above about a failure: `log.warn({ ...failureFields(error), more }, 'what failed')`.
- * `stack`: with the stack of an error that has no code, which may be a bug.
+ * The fields of every log line of level `warn` or above about a failure: `log.warn({
+ * ...failureFields(error), more }, 'what failed')`. `stack`: with the stack of an error that has no
+ * code, which may be a bug.
  */
 export function failureFields(error: unknown, unexpected?: 'stack'): FailureFields {
   const code = errorCode(error);
@@ -715,10 +727,16 @@ const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set([
   'state_dir_unusable',
 ]);
 
-/** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */
+/**
+ * Why a program cannot listen where its settings say, whatever else runs: not an address of this
+ * machine, or not permitted.
+ */
 const WRONG_ADDRESS: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EACCES', 'ENOTFOUND', 'EINVAL']);
 
-/** Whether only a change of the configuration corrects an error, so that another start would fail in the same way. */
+/**
+ * Whether only a change of the configuration corrects an error, so that another start would fail in
+ * the same way.
+ */
 export function isConfigurationError(error: unknown): boolean {
   const known = knownError(error);
   if (known === undefined) return false;

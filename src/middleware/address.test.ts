@@ -12,7 +12,10 @@ const SENSITIVE: RouterWays = { ...EXPRESS, ignoresCase: 'no' };
 const FASTIFY: RouterWays = { ...SENSITIVE, comparesEncoded: false };
 const LAX: RouterWays = { ignoresCase: 'all', comparesEncoded: false, mergesSlashes: true, endsAtSemicolon: true };
 
-/** Ways of the router, mount path, target, route; the segments that are told, or what the refusal says. */
+/**
+ * Ways of the router, mount path, target, route; the segments that are told, or what the refusal
+ * says.
+ */
 type Row = readonly [RouterWays, string, string, string | null, readonly string[] | string];
 
 const ROWS: readonly Row[] = [

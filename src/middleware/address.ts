@@ -1,6 +1,8 @@
 /** The address of a request as a router has it. */
 export interface RoutedAddress {
-  /** What mount paths have matched, as the caller spelled it; how they are declared is not known. */
+  /**
+   * What mount paths have matched, as the caller spelled it; how they are declared is not known.
+   */
   readonly mount: string;
   /** The target of the request, below the mount path. */
   readonly target: string;
@@ -10,9 +12,15 @@ export interface RoutedAddress {
 
 /** How a router reads an address. */
 export interface RouterWays {
-  /** Whether `/ADMIN` may be `/admin`, and of which letters: `ascii`, or `all` that `toLowerCase` changes. */
+  /**
+   * Whether `/ADMIN` may be `/admin`, and of which letters: `ascii`, or `all` that `toLowerCase`
+   * changes.
+   */
   readonly ignoresCase: 'no' | 'ascii' | 'all';
-  /** Whether it compares before it decodes: to it `/%61dmin` is no `/admin`, but what another route takes for `admin`. */
+  /**
+   * Whether it compares before it decodes: to it `/%61dmin` is no `/admin`, but what another route
+   * takes for `admin`.
+   */
   readonly comparesEncoded: boolean;
   /** Whether `//` is `/`. */
   readonly mergesSlashes: boolean;
@@ -35,25 +43,32 @@ const AMBIGUOUS = {
   route: 'it is no address of the route that answers',
 };
 
-/** What a segment has matched: text of the route, a parameter of its own, the wildcard at the end, or something that is not known. */
+/**
+ * What a segment has matched: text of the route, a parameter of its own, the wildcard at the end,
+ * or something that is not known.
+ */
 type Declared =
   | { readonly part: 'text'; readonly text: string }
   | { readonly part: 'parameter' | 'wildcard' | 'unknown' };
 
 const UNKNOWN: Declared = { part: 'unknown' };
 
-/** Where a segment says the same to all its readers, though it has this. Text of a route is told as the route has it. */
+/**
+ * Where a segment says the same to all its readers, though it has this. Text of a route is told as
+ * the route has it.
+ */
 const CLEAR: Readonly<Record<Declared['part'], Readonly<Record<'slash' | 'upperCase', boolean>>>> = {
   text: { slash: false, upperCase: true },
   parameter: { slash: true, upperCase: true },
   wildcard: { slash: false, upperCase: true },
-  // A mount path, a pattern, or whatever comes after the guard: other routes, which may ignore case, and files, whose case counts.
+  // A mount path, a pattern, or whatever comes after the guard: other routes, which may ignore
+  // case, and files, whose case counts.
   unknown: { slash: false, upperCase: false },
 };
 
 /**
- * The path that a router and all that reads the address behind it agree about: decoded segments, with the spelling of the route where it
- * has text. A slash at the end is no segment.
+ * The path that a router and all that reads the address behind it agree about: decoded segments,
+ * with the spelling of the route where it has text. A slash at the end is no segment.
  */
 export function readAddress({ mount, target, route }: RoutedAddress, ways: RouterWays): Reading<readonly string[]> {
   const path = pathOf(target, ways);
@@ -89,7 +104,10 @@ function readSegment(segment: string, declared: Declared, ways: RouterWays): Rea
   return isOfRoute ? { value: declared.text } : { ambiguous: AMBIGUOUS.route };
 }
 
-/** The path of a target, without scheme, host and query; undefined where readers would not agree about where it begins. */
+/**
+ * The path of a target, without scheme, host and query; undefined where readers would not agree
+ * about where it begins.
+ */
 function pathOf(target: string, { endsAtSemicolon }: RouterWays): string | undefined {
   const path = target.startsWith('/') ? target : pathOfUrl(target);
   const ends = ['?', ...(endsAtSemicolon ? [';'] : [])].map((end) => path?.indexOf(end) ?? -1);
@@ -113,7 +131,10 @@ function segmentsOf(path: string, { mergesSlashes }: RouterWays): string[] {
   return mergesSlashes ? segments.filter((segment) => segment !== '') : segments;
 }
 
-/** The parts of a route; undefined where it has other patterns than whole parameters and a wildcard at the end. */
+/**
+ * The parts of a route; undefined where it has other patterns than whole parameters and a wildcard
+ * at the end.
+ */
 function declaredOf(route: string): readonly Declared[] | undefined {
   const segments = (route.startsWith('/') ? route.slice(1) : route).split('/');
   if (segments.at(-1) === '') segments.pop();
@@ -162,7 +183,10 @@ function hasNeedless(segment: string): boolean {
   return false;
 }
 
-/** Whether a path has only what may stand in one as it is, without what some take for a separator or the end. */
+/**
+ * Whether a path has only what may stand in one as it is, without what some take for a separator or
+ * the end.
+ */
 function isOfUrl(path: string): boolean {
   return !some(path, (code) => code <= 0x20 || code >= 0x7f || code === 0x23 || code === 0x5c);
 }

@@ -5,7 +5,7 @@ import {
   DECISION_HEADER,
   type GuardOptions,
   type GuardResponse,
-  judge,
+  judgeRequest,
   type RequestFacts,
   type RequestInput,
 } from './guard.js';
@@ -43,15 +43,19 @@ export interface ExpressGuardOptions<R, S> extends GuardOptions<R> {
   /** Path of the decision about requests. */
   readonly path: string;
   /**
-   * Whether all routers before and after the guard are case-sensitive: `app.set('case sensitive routing', true)`, and
-   * `express.Router({ caseSensitive: true })`. Default: false, and upper-case letters outside the route of the guard are 403.
+   * Whether all routers before and after the guard are case-sensitive:
+   * `app.set('case sensitive routing', true)`, and `express.Router({ caseSensitive: true })`.
+   * Default: false, and upper-case letters outside the route of the guard are 403.
    */
   readonly caseSensitive?: boolean | undefined;
   /** Answers a request that does not pass. Default: the status, headers and body of `given`. */
   readonly respond?: (given: GuardResponse, request: R, response: S) => unknown;
 }
 
-/** A middleware that leaves the types of requests and responses to the route, or to the handlers after it. */
+/**
+ * A middleware that leaves the types of requests and responses to the route, or to the handlers
+ * after it.
+ */
 export type ExpressGuard<R, S> = <Q extends R, T extends S>(
   request: Q,
   response: T,
@@ -59,10 +63,11 @@ export type ExpressGuard<R, S> = <Q extends R, T extends S>(
 ) => Promise<void>;
 
 /**
- * A middleware that asks the policy before what follows it: `app.use(policyGuard({ client, path }))` for all, or
- * `app.get('/documents/:id', policyGuard({ client, path }), handler)` for one route. What the policy does not allow is answered
- * 403, and so is an address that has several readings; where there is no decision, 503. Errors of the application's own
- * functions go to `next`.
+ * A middleware that asks the policy before what follows it:
+ * `app.use(policyGuard({ client, path }))` for all, or `app.get('/documents/:id', policyGuard({
+ * client, path }), handler)` for one route. What the policy does not allow is answered 403, and so
+ * is an address that has several readings; where there is no decision, 503. Errors of the
+ * application's own functions go to `next`.
  */
 export function policyGuard<R extends ExpressRequest = ExpressRequest, S extends ExpressResponse = ExpressResponse>(
   options: ExpressGuardOptions<R, S>,
@@ -73,7 +78,7 @@ export function policyGuard<R extends ExpressRequest = ExpressRequest, S extends
   };
   const guard: ExpressGuard<R, S> = async (request, response, next) => {
     try {
-      const verdict = await judge(options, options.path, request, factsOf(request, guard, ways));
+      const verdict = await judgeRequest(options, options.path, request, factsOf(request, guard, ways));
       request.decision = verdict.decision;
       if (verdict.response !== undefined) {
         await (options.respond ?? send)(verdict.response, request, response);
@@ -96,8 +101,8 @@ function send({ status, headers, body }: GuardResponse, _: unknown, response: Ex
 }
 
 /**
- * What Express tells. Its `route` is the last one that matched, which may have let the request pass: it counts only for a guard that is
- * one of its handlers.
+ * What Express tells. Its `route` is the last one that matched, which may have let the request
+ * pass: it counts only for a guard that is one of its handlers.
  */
 function factsOf(request: ExpressRequest, guard: unknown, ways: RouterWays): RequestFacts {
   const { method, baseUrl, url, params, query } = request;

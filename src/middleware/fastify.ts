@@ -6,7 +6,7 @@ import {
   DECISION_HEADER,
   type GuardOptions,
   type GuardResponse,
-  judge,
+  judgeRequest,
   type RequestFacts,
   type RequestInput,
 } from './guard.js';
@@ -15,7 +15,10 @@ export type { GuardResponse, RequestInput };
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Path of the decision about requests of this route, in place of that of the plugin; false: the route is for everybody. */
+    /**
+     * Path of the decision about requests of this route, in place of that of the plugin; false: the
+     * route is for everybody.
+     */
     policy?: string | false;
   }
   interface FastifyRequest {
@@ -26,16 +29,20 @@ declare module 'fastify' {
 
 /** Options of {@link policyGuard}. */
 export interface FastifyGuardOptions extends GuardOptions<FastifyRequest> {
-  /** Path of the decision about requests. Without it only routes with `config: { policy }` are guarded. */
+  /**
+   * Path of the decision about requests. Without it only routes with `config: { policy }` are
+   * guarded.
+   */
   readonly path?: string;
   /** Answers a request that does not pass. Default: the status, headers and body of `response`. */
   readonly respond?: (response: GuardResponse, request: FastifyRequest, reply: FastifyReply) => unknown;
 }
 
 /**
- * A plugin that asks the policy before the handler of each route runs. What the policy does not allow is answered 403; where there is
- * no decision, 503; an address that has several readings is 403, too. It applies to the routes of the instance that
- * registers it and of those below, also to unknown addresses.
+ * A plugin that asks the policy before the handler of each route runs. What the policy does not
+ * allow is answered 403; where there is no decision, 503; an address that has several readings is
+ * 403, too. It applies to the routes of the instance that registers it and of those below, also to
+ * unknown addresses.
  */
 export async function policyGuard(app: FastifyInstance, options: FastifyGuardOptions): Promise<void> {
   const ways = waysOf(app);
@@ -43,7 +50,7 @@ export async function policyGuard(app: FastifyInstance, options: FastifyGuardOpt
   app.addHook('preHandler', async (request, reply) => {
     const path = pathOf(request, options);
     if (path === undefined) return undefined;
-    const { decision, response, error } = await judge(options, path, request, factsOf(request, ways));
+    const { decision, response, error } = await judgeRequest(options, path, request, factsOf(request, ways));
     request.decision = decision;
     if (response === undefined) {
       if (decision !== undefined) reply.header(DECISION_HEADER, decision.id);
@@ -56,7 +63,8 @@ export async function policyGuard(app: FastifyInstance, options: FastifyGuardOpt
   });
 }
 
-// As fastify-plugin does: the hook is for the instance that registers the plugin, and not for one of its own.
+// As fastify-plugin does: the hook is for the instance that registers the plugin, and not for one
+// of its own.
 Object.assign(policyGuard, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'policysync',
@@ -79,7 +87,10 @@ function factsOf(request: FastifyRequest, ways: RouterWays): RequestFacts {
   return { method, route, params, query, address: { mount: '', target: url, route }, ways };
 }
 
-/** As the router of an application is set; options of the router may stand beside the others, or in `routerOptions`. */
+/**
+ * As the router of an application is set; options of the router may stand beside the others, or in
+ * `routerOptions`.
+ */
 function waysOf({ initialConfig }: FastifyInstance): RouterWays {
   const { routerOptions = {}, ...outside } = initialConfig;
   const inside: Pick<typeof outside, 'caseSensitive' | 'ignoreDuplicateSlashes' | 'useSemicolonDelimiter'> =

@@ -7,8 +7,9 @@ export interface RequestInput {
   /** In upper case. */
   readonly method: string;
   /**
-   * The segments of the path that the router reads, decoded, without scheme, host and a slash at the end: `/documents/Ann%20B/` is
-   * `["documents", "Ann B"]`. Text of the route is spelled as there. An address that has several readings is 403, and no policy is asked.
+   * The segments of the path that the router reads, decoded, without scheme, host and a slash at
+   * the end: `/documents/Ann%20B/` is `["documents", "Ann B"]`. Text of the route is spelled as
+   * there. An address that has several readings is 403, and no policy is asked.
    */
   readonly path: readonly string[];
   /** The route that answers, as it is declared: `/documents/:id`; null where that is not known. */
@@ -26,10 +27,15 @@ export interface GuardOptions<R> {
   readonly client: Pick<Decider, 'decide'>;
   /** Returns who asks, from what the application's authentication left in the request. */
   readonly user?: ((request: R) => unknown) | undefined;
-  /** Returns the input of the decision. Default: {@link RequestInput}, which it gets as second argument. */
+  /**
+   * Returns the input of the decision. Default: {@link RequestInput}, which it gets as second
+   * argument.
+   */
   readonly input?: ((request: R, usual: RequestInput) => unknown) | undefined;
-  /** Whether a decision lets the request pass. Default: `decision.allowed`. */
-  readonly isAllowed?: ((decision: Decision) => boolean) | undefined;
+  /**
+   * Whether a decision lets the request pass: nothing but `true` does. Default: `decision.allowed`.
+   */
+  readonly isAllowed?: ((decision: Decision) => boolean | Promise<boolean>) | undefined;
   /** Options of each decision, for example `{ onUnavailable: 'last' }`. */
   readonly decide?: DecideOptions | undefined;
 }
@@ -41,7 +47,7 @@ export interface GuardResponse {
   readonly body: {
     readonly error: 'forbidden' | 'ambiguous_address' | 'no_decision';
     readonly message: string;
-    /** Why there is no decision: a code of docs/errors.md. */
+    /** Why there is no decision: a code of docs/reference/errors.md. */
     readonly code?: string;
     readonly decision_id?: string;
   };
@@ -54,14 +60,16 @@ export interface RequestFacts extends Pick<RequestInput, 'method' | 'route' | 'p
 }
 
 /** What a guard found. Without `response` the request passes. */
-export interface Verdict {
+export interface GuardVerdict {
   readonly decision: Decision | undefined;
   readonly response: GuardResponse | undefined;
   /** Why there is no decision. */
   readonly error: SyncError | undefined;
 }
 
-/** The header that has the id of the decision, in each response to a request that was decided about. */
+/**
+ * The header that has the id of the decision, in each response to a request that was decided about.
+ */
 export const DECISION_HEADER = 'x-decision-id';
 
 const NO_STORE = { 'cache-control': 'no-store' };
@@ -69,15 +77,16 @@ const RETRY_AFTER_SECONDS = 1;
 const NO_DECISION = 'No decision about this request can be made';
 
 /**
- * Asks for the decision about a request. Rejects with an error that is no answer to a caller if the application asks what no engine
- * can be asked (`request_invalid`), or if a function of its own throws.
+ * Asks for the decision about a request. Rejects with an error that is no answer to a caller if the
+ * application asks what no engine can be asked (`request_invalid`), or if a function of its own
+ * throws.
  */
-export async function judge<R>(
+export async function judgeRequest<R>(
   options: GuardOptions<R>,
   path: string,
   request: R,
   { address, ways, ...facts }: RequestFacts,
-): Promise<Verdict> {
+): Promise<GuardVerdict> {
   const reading = readAddress(address, ways);
   if (reading.ambiguous !== undefined) {
     return { decision: undefined, response: ambiguous(reading.ambiguous), error: undefined };
@@ -95,11 +104,13 @@ export async function judge<R>(
   if (decision.kind === 'unavailable') {
     return { decision, response: noDecision(decision.error, decision.id), error: decision.error };
   }
-  const isAllowed = options.isAllowed?.(decision) ?? decision.allowed;
+  const isAllowed = options.isAllowed === undefined ? decision.allowed : (await options.isAllowed(decision)) === true;
   return { decision, response: isAllowed ? undefined : forbidden(decision.id), error: undefined };
 }
 
-/** By its name: the client may come from another copy of this package, whose class is another one. */
+/**
+ * By its name: the client may come from another copy of this package, whose class is another one.
+ */
 function isNoAnswer(error: unknown): error is SyncError {
   return error instanceof Error && error.name === 'SyncError' && (error as SyncError).code !== 'request_invalid';
 }
@@ -114,7 +125,10 @@ function ambiguous(why: string): GuardResponse {
   return { status: 403, headers: NO_STORE, body: { error: 'ambiguous_address', message } };
 }
 
-/** `Retry-After` only where the same request may have a decision later: not if the policy cannot decide it, or the client cannot go on. */
+/**
+ * `Retry-After` only where the same request may have a decision later: not if the policy cannot
+ * decide it, or the client cannot go on.
+ */
 function noDecision(
   { code, retryable, retryAfterSeconds = RETRY_AFTER_SECONDS }: SyncError,
   id: string | undefined,

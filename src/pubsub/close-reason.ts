@@ -4,12 +4,15 @@
 export const SERVER_STOPPED = 'its server stopped';
 
 /**
- * How one of our clients ends that was asked to stop. `goodbye`: nobody has to expect it back. `leaves_engine`: its engine goes on deciding with
- * what it has, and nobody watches it.
+ * How one of our clients ends that was asked to stop. `goodbye`: nobody has to expect it back.
+ * `leaves_engine`: its engine goes on deciding with what it has, and nobody watches it.
  */
 export type Farewell = 'goodbye' | 'leaves_engine';
 
-/** The close code of each: of the range for private use (RFC 6455); an older server takes it for any other code. */
+/**
+ * The close code of each: of the range for private use (RFC 6455); an older server takes it for any
+ * other code.
+ */
 export const FAREWELL_CODES: Readonly<Record<Farewell, number>> = { goodbye: 4000, leaves_engine: 4001 };
 
 /** Close codes (RFC 6455) of a peer that goes: normal, going away, no code. */

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import { type Budget, Held } from '../lib/budget.js';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
-import { hexId } from '../lib/hex-id.js';
-import type { Logger } from '../lib/log.js';
+import type { Logger } from '../lib/observe/log.js';
+import { type Budget, Held } from '../lib/run/budget.js';
+import { hexId } from '../lib/run/hex-id.js';
 import {
   argumentText,
   OPAL_FRAME_LIMIT_BYTES,
@@ -48,7 +48,10 @@ export interface ConnectionDeps {
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
   /** Serves our own peers beyond pub/sub. Default: they are plain peers. */
   sessions?: SessionHandler | undefined;
-  /** What one token and one address may have of all subscriptions, beyond the first ones of a connection. Default: no bound. */
+  /**
+   * What one token and one address may have of all subscriptions, beyond the first ones of a
+   * connection. Default: no bound.
+   */
   topics?: Pick<Budget, 'take' | 'refusal'> | undefined;
   /** Counts connections that open, and that are dropped. */
   meter?: { opened(): void; dropped(): void } | undefined;
@@ -56,21 +59,32 @@ export interface ConnectionDeps {
 
 /** Topics of OPAL's statistics (opal-protocol P1.7): passed on between peers, never stored. */
 const STATISTICS_PREFIX = '__opal_stats';
-/** More than any client has. Both bound the memory of one peer: a topic may be as long as a frame. */
+/**
+ * More than any client has. Both bound the memory of one peer: a topic may be as long as a frame.
+ */
 const MAX_TOPICS = 10_000;
 const MAX_TOPICS_CHARACTERS = 262_144;
 /** Topics of a connection that count for no budget: more than most clients have. */
 const UNCOUNTED_TOPICS = 32;
 /** Topics of one publish. */
 const MAX_PUBLISH_TOPICS = 1_000;
-/** What one publish may put before subscribers of statistics topics: its data once for each topic. The topics of a client fit. */
+/**
+ * What one publish may put before subscribers of statistics topics: its data once for each topic.
+ * The topics of a client fit.
+ */
 const MAX_STATISTICS_BYTES = 1_048_576;
 /** Publishes of one peer that may be queued before the server stops reading from it. */
 const MAX_WAITING_PUBLISHES = 64;
-/** How a response to `notify` starts, as Python and as our client write it. It is not parsed: nothing in it is used. */
+/**
+ * How a response to `notify` starts, as Python and as our client write it. It is not parsed:
+ * nothing in it is used.
+ */
 const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
 
-/** Longest topic of a subscription: a directory of a policy repository, or what a data update may name. */
+/**
+ * Longest topic of a subscription: a directory of a policy repository, or what a data update may
+ * name.
+ */
 const MAX_TOPIC_CHARACTERS = 1024;
 
 /** Topics that a log line names, and characters of each. */
@@ -79,7 +93,10 @@ const SHOWN_CHARACTERS = 100;
 
 const NOTHING = (): void => undefined;
 
-/** One peer's socket on the server: responds to its calls, and receives publications as a {@link Subscriber} of the hub. */
+/**
+ * One peer's socket on the server: responds to its calls, and receives publications as a
+ * {@link Subscriber} of the hub.
+ */
 export class Connection implements Subscriber, SessionPeer {
   readonly id = hexId();
   readonly extended: boolean;
@@ -145,13 +162,15 @@ export class Connection implements Subscriber, SessionPeer {
       () => this.drop('does not answer pings', `no answer to pings for ${options.pongTimeoutMs / 1000} s`),
     );
     const { expiresAtMs } = about.peer;
-    // Both kinds of client reconnect after every close; the tarpit holds them back until they have a new token.
+    // Both kinds of client reconnect after every close; the tarpit holds them back until they have
+    // a new token.
     this.#stopExpiry =
       expiresAtMs === undefined
         ? NOTHING
         : atTime(expiresAtMs, () => this.close(1008, 'the token has expired', 'its token expired'));
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
-    // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
+    // Broken framing, an oversized message, a lost connection: ws closes it with the code that
+    // fits.
     ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
     ws.on('close', (code) => {
       this.#release(closedByPeer(code), code === FAREWELL_CODES.goodbye);
@@ -161,11 +180,12 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /**
-   * Sends one text message without waiting. Disconnects a subscriber whose unread bytes exceed the limit, and an OPAL peer
-   * that cannot receive a frame of this size (opal-protocol P1.1). Both catch up when they reconnect.
+   * Sends one text message without waiting. Disconnects a subscriber whose unread bytes exceed the
+   * limit, and an OPAL peer that cannot receive a frame of this size (opal-protocol P1.1). Both
+   * catch up when they reconnect.
    *
-   * Writes to the socket below `ws`, which would frame the message once per peer. The control frames that `ws` sends stay
-   * between messages, since every message takes this way.
+   * Writes to the socket below `ws`, which would frame the message once per peer. The control
+   * frames that `ws` sends stay between messages, since every message takes this way.
    */
   send({ bytes, payload }: TextFrame): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
@@ -230,13 +250,19 @@ export class Connection implements Subscriber, SessionPeer {
     });
   }
 
-  /** Starts the closing handshake; publications stop at once. `why`: what is said of the client from now on. */
+  /**
+   * Starts the closing handshake; publications stop at once. `why`: what is said of the client from
+   * now on.
+   */
   close(code: number, reason: string, why = `the server closed its connection: ${reason}`): void {
     this.#release(why);
     this.#ws.close(code, reason);
   }
 
-  /** As {@link close}, for a server that stops: once the publishes that have arrived are answered; what comes meanwhile is not carried out. */
+  /**
+   * As {@link close}, for a server that stops: once the publishes that have arrived are answered;
+   * what comes meanwhile is not carried out.
+   */
   leave(code: number, reason: string): void {
     this.#isLeaving = true;
     if (this.#waitingPublishes === 0) this.close(code, reason, SERVER_STOPPED);
@@ -262,7 +288,9 @@ export class Connection implements Subscriber, SessionPeer {
     this.#deps.sessions?.closed(this, why, isGoodbye);
   }
 
-  /** The rest of this tick's messages reach the operating system in one call: bursts cost far less. */
+  /**
+   * The rest of this tick's messages reach the operating system in one call: bursts cost far less.
+   */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;
@@ -351,7 +379,8 @@ export class Connection implements Subscriber, SessionPeer {
 
   /** Returns false, or a text that the peer may read, where it may not. */
   #subscribe(topics: string[] | undefined): boolean | string {
-    // Opening a session takes a while: a connection that has ended meanwhile must not come back into the hub.
+    // Opening a session takes a while: a connection that has ended meanwhile must not come back
+    // into the hub.
     if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
     if (!this.#permits(topics)) return this.#complainOfTopics('subscribe', topics);
@@ -428,7 +457,8 @@ export class Connection implements Subscriber, SessionPeer {
       );
     }
     for (const topic of statistics) {
-      // A publisher gets its own event only when it says that somebody else notifies (opal-protocol P1.3).
+      // A publisher gets its own event only when it says that somebody else notifies (opal-protocol
+      // P1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }
     if (lasting.length === 0) return true;

@@ -9,8 +9,8 @@ export interface HeartbeatOptions {
 }
 
 /**
- * Pings a peer and calls `onDead` once when it no longer responds, as with a cut cable. Every received byte counts as a
- * response, and so does a backlog that drains: a slow peer is not dead.
+ * Pings a peer and calls `onDead` once when it no longer responds, as with a cut cable. Every
+ * received byte counts as a response, and so does a backlog that drains: a slow peer is not dead.
  */
 export class Heartbeat {
   readonly #ws: WebSocket;

@@ -1,6 +1,6 @@
 import { failureFields } from '../lib/errors.js';
-import { hexId } from '../lib/hex-id.js';
-import { type Logger, silentLogger } from '../lib/log.js';
+import { type Logger, silentLogger } from '../lib/observe/log.js';
+import { hexId } from '../lib/run/hex-id.js';
 import { notifyFrame, type TextFrame, textFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
 
@@ -11,12 +11,16 @@ export interface Subscriber {
   /** The topics that it is limited to; undefined: any. */
   readonly permittedTopics?: ReadonlySet<string> | undefined;
   /**
-   * Sends one text message without waiting. All subscribers share the bytes: they must not be changed.
+   * Sends one text message without waiting. All subscribers share the bytes: they must not be
+   * changed.
    */
   send(frame: TextFrame): void;
 }
 
-/** The data of a publication. A text is read only when a subscriber needs it: a getter may print it then. */
+/**
+ * The data of a publication. A text is read only when a subscriber needs it: a getter may print it
+ * then.
+ */
 export interface PublicationData {
   /** As JSON text. */
   readonly text: string;
@@ -28,7 +32,10 @@ export interface PublicationData {
 export interface Publication extends PublicationData {
   /** The topics that it is published on. */
   topics: readonly string[];
-  /** The data for a subscriber that is limited to topics, where it differs; the same object for the same data. */
+  /**
+   * The data for a subscriber that is limited to topics, where it differs; the same object for the
+   * same data.
+   */
   limitedTo?: ((permitted: ReadonlySet<string>) => PublicationData) | undefined;
   /** A subscriber that does not get it: the publisher. */
   except?: Subscriber | undefined;
@@ -43,15 +50,16 @@ export interface Hub {
   /** Number of subscribers that a publication on these topics reaches. */
   subscriberCount(topics: readonly string[]): number;
   /**
-   * Sends the publication to every subscriber of one of its topics, once each, under the first of its topics that they
-   * subscribe to; subscribers of all topics get it under the first one. Never waits. Returns the number of subscribers.
+   * Sends the publication to every subscriber of one of its topics, once each, under the first of
+   * its topics that they subscribe to; subscribers of all topics get it under the first one. Never
+   * waits. Returns the number of subscribers.
    */
   publish(publication: Publication): number;
 }
 
 /**
- * Makes an empty hub. It encodes a frame once per topic and variant, with the same ids for the whole publication (design
- * D30). It logs and removes a subscriber that throws.
+ * Makes an empty hub. It encodes a frame once per topic and variant, with the same ids for the
+ * whole publication (design D30). It logs and removes a subscriber that throws.
  */
 export function createHub(log: Logger = silentLogger()): Hub {
   const byTopic = new Map<string, Set<Subscriber>>();
@@ -104,28 +112,13 @@ export function createHub(log: Logger = silentLogger()): Hub {
       return count;
     },
     publish(publication) {
-      const { topics, except, limitedTo } = publication;
-      const framesOf = new Map<PublicationData, Map<string, TextFrame>>();
-      const ids = { ...owner, call: hexId() };
-      const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): TextFrame => {
-        const data =
-          permittedTopics === undefined || limitedTo === undefined ? publication : limitedTo(permittedTopics);
-        const frames = framesOf.get(data) ?? new Map<string, TextFrame>();
-        framesOf.set(data, frames);
-        const ours = extended ? data.extendedText : undefined;
-        const key = `${ours === undefined ? 'plain' : 'extended'} ${topic}`;
-        let frame = frames.get(key);
-        if (frame === undefined) {
-          frame = textFrame(notifyFrame(topic, ours ?? data.text, ids));
-          frames.set(key, frame);
-        }
-        return frame;
-      };
+      const { topics, except } = publication;
+      const frames = new Frames(publication, owner);
       let count = 0;
       for (const [subscriber, topic] of reached(topics)) {
         if (subscriber === except) continue;
         try {
-          subscriber.send(frameFor(topic, subscriber));
+          subscriber.send(frames.for(topic, subscriber));
           count++;
         } catch (error) {
           log.warn({ topic, ...failureFields(error) }, 'a subscriber failed and is removed');
@@ -136,4 +129,35 @@ export function createHub(log: Logger = silentLogger()): Hub {
     },
   };
   return hub;
+}
+
+/** Ids of a frame, which no client reads. */
+type FrameIds = Parameters<typeof notifyFrame>[2];
+
+/** The frames of one publication, each encoded once. */
+class Frames {
+  readonly #publication: Publication;
+  readonly #ids: FrameIds;
+  readonly #made = new Map<PublicationData, Map<string, TextFrame>>();
+
+  constructor(publication: Publication, owner: Omit<FrameIds, 'call'>) {
+    this.#publication = publication;
+    this.#ids = { ...owner, call: hexId() };
+  }
+
+  for(topic: string, { extended, permittedTopics }: Subscriber): TextFrame {
+    const { limitedTo } = this.#publication;
+    const isLimited = permittedTopics !== undefined && limitedTo !== undefined;
+    const data = isLimited ? limitedTo(permittedTopics) : this.#publication;
+    const frames = this.#made.get(data) ?? new Map<string, TextFrame>();
+    this.#made.set(data, frames);
+    const ours = extended ? data.extendedText : undefined;
+    const key = `${ours === undefined ? 'plain' : 'extended'} ${topic}`;
+    let frame = frames.get(key);
+    if (frame === undefined) {
+      frame = textFrame(notifyFrame(topic, ours ?? data.text, this.#ids));
+      frames.set(key, frame);
+    }
+    return frame;
+  }
 }

@@ -1,13 +1,17 @@
 import { SyncError } from '../lib/errors.js';
-import { jsonString } from '../lib/json.js';
-import { JsonCheck, JsonSyntaxError, MAX_READ_DEPTH, type MemberWatch } from '../lib/json-check.js';
+import { jsonString } from '../lib/json/json.js';
+import { JsonCheck, JsonSyntaxError, MAX_READ_DEPTH, type MemberWatch } from '../lib/json/json-check.js';
 
-/** Most bytes of a call beside the data that it publishes: twice what the topics of one peer may have. */
+/**
+ * Most bytes of a call beside the data that it publishes: twice what the topics of one peer may
+ * have.
+ */
 export const MAX_CALL_BYTES = 2 * 1_048_576;
 
 /**
- * A long frame without the data that it publishes, which is passed on as text. Parsed, a few bytes of it could take a
- * hundred of memory. Throws `frame_invalid` for bytes that are not JSON, and where too much is left.
+ * A long frame without the data that it publishes, which is passed on as text. Parsed, a few bytes
+ * of it could take a hundred of memory. Throws `frame_invalid` for bytes that are not JSON, and
+ * where too much is left.
  */
 export function withoutPublished(frame: Buffer): string {
   const found = new PublishedData(frame);

@@ -1,13 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import type { createConnection, Socket } from 'node:net';
 import { WebSocket } from 'ws';
-import { aborted } from '../lib/async.js';
-import type { Dial } from '../lib/connect.js';
-import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
-import { hexId } from '../lib/hex-id.js';
-import { type Logger, redactUrl, type Secret } from '../lib/log.js';
-import { plainFailure } from '../lib/tls-probe.js';
+import type { Dial } from '../lib/net/connect.js';
+import { connectFailure, SERVER_CA } from '../lib/net/connect-failure.js';
+import { bodyStart, retryAfterSeconds } from '../lib/net/http-response.js';
+import { secretsOfUrl } from '../lib/net/server-address.js';
+import { plainFailure } from '../lib/net/tls-probe.js';
+import { type Logger, redactUrl, Secret } from '../lib/observe/log.js';
+import { errorBodyText } from '../lib/observe/problem-text.js';
+import { aborted } from '../lib/run/async.js';
+import { hexId } from '../lib/run/hex-id.js';
 import {
   argumentText,
   notifyArguments,
@@ -19,7 +22,6 @@ import {
   responseFrame,
 } from '../wire/frames.js';
 import { FAREWELL_CODES, type Farewell } from './close-reason.js';
-import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
 import { SENT_AWAY_CODE } from './send-away.js';
 
@@ -36,16 +38,21 @@ export interface LinkOptions {
   dial?: Dial | undefined;
 }
 
-/** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
-export type Call = (method: string, args: object, timeoutMs: number) => Promise<unknown>;
+/**
+ * Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time.
+ */
+export type MethodCall = (method: string, args: object, timeoutMs: number) => Promise<unknown>;
 
 /** What a link works with. */
 export interface LinkDeps {
   log: Logger;
   /** A publication; held until {@link Link.notify} is called. */
   onNotify(topic: string, dataText: string): void;
-  /** A request that OPAL's protocol does not have; returns whether it is known. What it asks for can be told by `call`. */
-  onRequest?(method: string, args: Readonly<Record<string, unknown>>, call: Call): boolean;
+  /**
+   * A request that OPAL's protocol does not have; returns whether it is known. What it asks for can
+   * be told by `call`.
+   */
+  onRequest?(method: string, args: Readonly<Record<string, unknown>>, call: MethodCall): boolean;
 }
 
 /** How long the closing handshake may take before the connection is cut. */
@@ -107,7 +114,10 @@ export class Link {
     });
   }
 
-  /** Connects. Rejects with `server_unreachable`, or with `server_refused` (and the wait that the server asked for). */
+  /**
+   * Connects. Rejects with `server_unreachable`, or with `server_refused` (and the wait that the
+   * server asked for).
+   */
   static async open(options: LinkOptions, deps: LinkDeps, signal: AbortSignal): Promise<Link> {
     const headers: Record<string, string> = { [PROTOCOL_HEADER]: String(PROTOCOL_VERSION) };
     if (options.token !== undefined) headers.authorization = `Bearer ${options.token.reveal()}`;
@@ -160,7 +170,10 @@ export class Link {
     });
   }
 
-  /** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
+  /**
+   * Calls a method of the server. Rejects with `server_unreachable` when no response arrives in
+   * time.
+   */
   call(method: string, args: object, timeoutMs: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const id = hexId();
@@ -189,7 +202,10 @@ export class Link {
     });
   }
 
-  /** Ends the connection; resolves when nothing of it is left. `farewell`: what a server of ours is told of it. */
+  /**
+   * Ends the connection; resolves when nothing of it is left. `farewell`: what a server of ours is
+   * told of it.
+   */
   async close(farewell?: Farewell): Promise<void> {
     if (this.closed.aborted) return;
     const isTold = farewell !== undefined && this.protocol !== undefined;
@@ -210,7 +226,9 @@ export class Link {
     if (this.#ws.readyState === this.#ws.OPEN) this.#ws.send(text);
   }
 
-  /** An unreadable frame may have been an update: the connection ends, and the next one catches up. */
+  /**
+   * An unreadable frame may have been an update: the connection ends, and the next one catches up.
+   */
   #receive(data: Buffer, isBinary: boolean): void {
     if (this.#failure !== undefined) return;
     if (isBinary) {
@@ -239,7 +257,8 @@ export class Link {
     const callId = request.call_id ?? null;
     switch (request.method) {
       case 'notify':
-        // An OPAL server waits for this response before it serves the next subscriber; ours ignores it.
+        // An OPAL server waits for this response before it serves the next subscriber; ours ignores
+        // it.
         if (this.protocol === undefined) this.#send(responseFrame('None', 'str', callId));
         this.#notify(request, text);
         break;
@@ -259,7 +278,7 @@ export class Link {
   }
 
   #isTaken({ method, arguments: args }: RpcRequest): boolean {
-    const call: Call = (...called) => this.call(...called);
+    const call: MethodCall = (...called) => this.call(...called);
     return this.#deps.onRequest?.(method, args, call) === true;
   }
 
@@ -288,8 +307,9 @@ async function notOpened(cause: Error, { url, dial }: LinkOptions, signal: Abort
 }
 
 /**
- * A dial as the `createConnection` of Node's requests, which receive the socket by a callback. Sets the handshake timeout,
- * since Node sets it only on sockets that it makes itself; `ws` removes it at the upgrade.
+ * A dial as the `createConnection` of Node's requests, which receive the socket by a callback. Sets
+ * the handshake timeout, since Node sets it only on sockets that it makes itself; `ws` removes it
+ * at the upgrade.
  */
 function connectionBy(dial: Dial, { url, openTimeoutMs }: LinkOptions, signal: AbortSignal): typeof createConnection {
   const connect = (_: unknown, done: (error: unknown, socket?: Socket) => void): void => {
@@ -302,4 +322,33 @@ function connectionBy(dial: Dial, { url, openTimeoutMs }: LinkOptions, signal: A
 function agreed(response: IncomingMessage): number | undefined {
   const version = Number(response.headers[PROTOCOL_HEADER]);
   return Number.isInteger(version) && version >= 1 ? Math.min(version, PROTOCOL_VERSION) : undefined;
+}
+
+/** Longest wait that a server can ask for with `Retry-After`. */
+const RETRY_AFTER_MAX_SECONDS = 600;
+/** What is read of a refusal, and for how long. */
+const REFUSAL_TEXT_BYTES = 4096;
+const REFUSAL_TEXT_MS = 2000;
+
+/**
+ * The error for a handshake that a server refuses: `token_refused` for a 401, else
+ * `server_refused`, with what it says, without token and secrets of the URL.
+ */
+async function handshakeFailure(
+  { url, token }: { readonly url: string; readonly token?: Secret | undefined },
+  response: IncomingMessage,
+): Promise<SyncError> {
+  const timer = setTimeout(() => response.destroy(), REFUSAL_TEXT_MS);
+  const text = (await bodyStart(response, REFUSAL_TEXT_BYTES)).toString('utf8');
+  clearTimeout(timer);
+  const { statusCode, headers } = response;
+  const seconds = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS) ?? 0;
+  const secrets = [...(token === undefined ? [] : [token]), ...secretsOfUrl(url).map((part) => new Secret(part))];
+  const said = secrets.reduce((shown, secret) => secret.hideIn(shown), text);
+  const why = text === '' ? '' : `: ${errorBodyText(said)}`;
+  return new SyncError(
+    statusCode === 401 ? 'token_refused' : 'server_refused',
+    `${redactUrl(url)} refused the connection with ${statusCode ?? 'no status'}${why}`,
+    { retryable: true, ...(seconds > 0 ? { retryAfterSeconds: seconds } : {}) },
+  );
 }

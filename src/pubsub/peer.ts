@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import * as z from 'zod';
-import { timerMs } from '../lib/async.js';
-import { parseJson } from '../lib/json.js';
+import { parseJson } from '../lib/json/json.js';
+import { timerMs } from '../lib/run/async.js';
 
 /** The authenticated peer of a socket, and what it may do. */
 export interface Peer {
@@ -13,7 +13,9 @@ export interface Peer {
   readonly permittedPaths: readonly (readonly string[])[] | undefined;
   /** Whether it may publish on topics other than statistics. */
   readonly mayPublish: boolean;
-  /** When its token expires, and it is disconnected, in milliseconds since 1970. Undefined: never. */
+  /**
+   * When its token expires, and it is disconnected, in milliseconds since 1970. Undefined: never.
+   */
   readonly expiresAtMs: number | undefined;
 }
 
@@ -41,7 +43,9 @@ export function atTime(timeMs: number, callback: () => void): () => void {
 export interface PeerInfo {
   /** Channel id of our side. */
   readonly id: string;
-  /** Id that the client chose: in the query of the upgrade, or in its announcement for statistics. */
+  /**
+   * Id that the client chose: in the query of the upgrade, or in its announcement for statistics.
+   */
   readonly clientId: string | undefined;
   /** Subject of its token; null where it has none. */
   readonly subject: string | null;
@@ -70,7 +74,9 @@ const MAX_PARAMETERS = 16;
 
 const announcement = z.object({ client_id: z.string(), rpc_id: z.string().nullish() });
 
-/** The announcement of a peer on {@link ANNOUNCE_TOPIC}; undefined where it is not as documented. */
+/**
+ * The announcement of a peer on {@link ANNOUNCE_TOPIC}; undefined where it is not as documented.
+ */
 export function announcedBy(dataText: string): { clientId: string; rpcId: string | undefined } | undefined {
   let value: unknown;
   try {
@@ -117,8 +123,8 @@ export interface SessionHandler {
   /** Lowest protocol version of the peers that it serves. */
   readonly protocol: number;
   /**
-   * Handles a `subscribe`. Undefined: it is a plain one. Otherwise resolves with its `result`; the callback subscribes, and
-   * returns false, or a text that says why, where the peer may not.
+   * Handles a `subscribe`. Undefined: it is a plain one. Otherwise resolves with its `result`; the
+   * callback subscribes, and returns false, or a text that says why, where the peer may not.
    */
   open(
     peer: SessionPeer,
@@ -127,8 +133,14 @@ export interface SessionHandler {
   ): Promise<object> | undefined;
   /** Whether there is such a method. */
   takes(method: string): boolean;
-  /** Runs one of its methods; returns false where it rejects the call. `bytes`: the size of the call as it came, if that matters. */
+  /**
+   * Runs one of its methods; returns false where it rejects the call. `bytes`: the size of the call
+   * as it came, if that matters.
+   */
   call(peer: SessionPeer, method: string, args: Readonly<Record<string, unknown>>, bytes?: number): boolean;
-  /** The connection has ended, and why; by a goodbye the client is not expected back. Called once for each, with or without a session. */
+  /**
+   * The connection has ended, and why; by a goodbye the client is not expected back. Called once
+   * for each, with or without a session.
+   */
   closed(peer: SessionPeer, why?: string, isGoodbye?: boolean): void;
 }

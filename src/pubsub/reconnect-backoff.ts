@@ -1,12 +1,17 @@
-import { backoffMs } from '../lib/async.js';
+import { backoffMs } from '../lib/run/async.js';
 
 /** Upper bound of the first wait: the clients of a lost server must not reconnect in one moment. */
 const FIRST_WAIT_MS = 1000;
 /** A connection that lasted this long resets the backoff. */
 const STABLE_MS = 5000;
-/** After the loss of such a connection its server is assumed to restart for this long, and the waits stay short. */
+/**
+ * After the loss of such a connection its server is assumed to restart for this long, and the waits
+ * stay short.
+ */
 const RESTART_MS = 60_000;
-/** Reconnects at once, in a row: servers that all send their clients away are not asked in a loop. */
+/**
+ * Reconnects at once, in a row: servers that all send their clients away are not asked in a loop.
+ */
 const MAX_AT_ONCE = 5;
 /** Upper bound of the waits during a restart. */
 const SOON_MS = 2000;
@@ -15,8 +20,9 @@ const WARN_MS = 15_000;
 const ERROR_MS = 60_000;
 
 /**
- * Backoff of reconnects with full jitter. After the loss of a lasting connection the waits stay short for a minute, since
- * servers restart; then, and where there was none, their bound doubles up to `maxMs`.
+ * Backoff of reconnects with full jitter. After the loss of a lasting connection the waits stay
+ * short for a minute, since servers restart; then, and where there was none, their bound doubles up
+ * to `maxMs`.
  */
 export class ReconnectBackoff {
   readonly #maxMs: number;
@@ -59,8 +65,8 @@ export class ReconnectBackoff {
   }
 
   /**
-   * A connection has ended that lasted this long, because the server said that another one serves. True: reconnect at once, which is
-   * no failure. After it the waits are those of a restart.
+   * A connection has ended that lasted this long, because the server said that another one serves.
+   * True: reconnect at once, which is no failure. After it the waits are those of a restart.
    */
   sentAway(heldMs: number): boolean {
     this.ended(heldMs);
@@ -69,8 +75,8 @@ export class ReconnectBackoff {
   }
 
   /**
-   * The wait before the next attempt. `floorMs`: the server's `Retry-After`; jitter is added. `spreadMs`: time over which
-   * the clients of this server spread their reconnects.
+   * The wait before the next attempt. `floorMs`: the server's `Retry-After`; jitter is added.
+   * `spreadMs`: time over which the clients of this server spread their reconnects.
    */
   next(floorMs: number, spreadMs = 0): number {
     this.#failures++;

@@ -1,13 +1,17 @@
-import { sleep } from '../lib/async.js';
+import { sleep } from '../lib/run/async.js';
 
-/** Close code (RFC 6455: going away) that tells a subscriber to reconnect at once, since another server serves. */
+/**
+ * Close code (RFC 6455: going away) that tells a subscriber to reconnect at once, since another
+ * server serves.
+ */
 export const SENT_AWAY_CODE = 1001;
 
 const REASON = 'this server drains: connect again, to another one';
 
 /**
- * Closes connections one by one, each at a random moment of the spread, so that they do not all arrive elsewhere in one moment. Resolves
- * when all were told. Rejects with the signal's reason when that aborts; those that are left are not told then.
+ * Closes connections one by one, each at a random moment of the spread, so that they do not all
+ * arrive elsewhere in one moment. Resolves when all were told. Rejects with the signal's reason
+ * when that aborts; those that are left are not told then.
  */
 export async function sendAway(
   connections: Iterable<{ leave(code: number, reason: string): void }>,

@@ -1,7 +1,7 @@
-import { aborted, isAbort, sleep, timerMs } from '../lib/async.js';
-import type { Dial } from '../lib/connect.js';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
-import { type Logger, redactUrl, type Secret } from '../lib/log.js';
+import type { Dial } from '../lib/net/connect.js';
+import { type Logger, redactUrl, type Secret } from '../lib/observe/log.js';
+import { aborted, isAbort, sleep, timerMs } from '../lib/run/async.js';
 import type { Farewell } from './close-reason.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer.js';
@@ -23,7 +23,9 @@ export interface SocketClientOptions {
   pingIntervalMs?: number;
   /** Time for each answer to OPAL's readiness check. Default 1 s (opal-protocol P1.5). */
   readyPingMs?: number;
-  /** Announce this id to the server, as OPAL's clients do for its statistics (opal-protocol P1.7). */
+  /**
+   * Announce this id to the server, as OPAL's clients do for its statistics (opal-protocol P1.7).
+   */
   announceAs?: string | undefined;
   /** Largest message that is accepted. Default 64 MiB. */
   frameLimitBytes?: number;
@@ -39,7 +41,10 @@ export interface SocketSession {
   readonly signal: AbortSignal;
   /** The result of `subscribe`: `true`, or the session of our extensions. */
   readonly subscribed: unknown;
-  /** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
+  /**
+   * Calls a method of the server. Rejects with `server_unreachable` when no response arrives in
+   * time.
+   */
   call(method: string, args: object, timeoutMs: number): Promise<unknown>;
 }
 
@@ -50,27 +55,33 @@ export type OpenSession = Pick<SocketSession, 'protocol' | 'signal'>;
 export interface SocketClientDeps extends LinkDeps {
   /** The topics to subscribe to; asked once for each connection. */
   topics(session: OpenSession): readonly string[];
-  /** More arguments of `subscribe`, for a server that knows them; asked once for each connection. */
+  /**
+   * More arguments of `subscribe`, for a server that knows them; asked once for each connection.
+   */
   subscribeWith?(session: OpenSession): object;
   /**
-   * Called when the topics are subscribed: nothing is missed from now on, so this is the moment to catch up.
-   * Notifications follow when it has resolved. A rejection ends the connection and counts as a failed attempt. The next
-   * attempt waits until it has settled: respect `session.signal`.
+   * Called when the topics are subscribed: nothing is missed from now on, so this is the moment to
+   * catch up. Notifications follow when it has resolved. A rejection ends the connection and counts
+   * as a failed attempt. The next attempt waits until it has settled: respect `session.signal`.
    */
   onConnected(session: SocketSession): Promise<void>;
   /**
-   * A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect.
-   * Publications that arrive before the response to `subscribe` follow after `onConnected`, which says whose log it is.
+   * A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw
+   * means reconnect. Publications that arrive before the response to `subscribe` follow after
+   * `onConnected`, which says whose log it is.
    */
   onNotify(topic: string, dataText: string): void;
   /**
-   * Called once for each call of `onConnected`, when that connection has ended. `sentAway`: the server drains, and this client
-   * reconnects at once; that is no failure.
+   * Called once for each call of `onConnected`, when that connection has ended. `sentAway`: the
+   * server drains, and this client reconnects at once; that is no failure.
    */
   onDisconnected(reason: string, sentAway: boolean): void;
   /** Time over which the clients of this server spread their reconnects, as it said last. */
   spreadMs?(): number;
-  /** What it says when {@link SocketClient.run} ends: undefined where the client itself does not. Default: nothing. */
+  /**
+   * What it says when {@link SocketClient.run} ends: undefined where the client itself does not.
+   * Default: nothing.
+   */
   farewell?(): Farewell | undefined;
   /** Called before each wait for the next attempt, with why there is no connection. */
   onFailed?(reason: string, code: ErrorCode): void;
@@ -78,40 +89,32 @@ export interface SocketClientDeps extends LinkDeps {
 
 /** A lasting subscription: connects, subscribes, reconnects. */
 export interface SocketClient {
-  /** Runs until the signal aborts, and resolves when the connection is closed. Never rejects because of the server. */
+  /**
+   * Runs until the signal aborts, and resolves when the connection is closed. Never rejects because
+   * of the server.
+   */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** OPAL's readiness check: this many pings of a second each, then subscribe anyway (opal-protocol P1.5). */
+/**
+ * OPAL's readiness check: this many pings of a second each, then subscribe anyway (opal-protocol
+ * P1.5).
+ */
 const READY_PINGS = 5;
 const READY_PING_MS = 1000;
 const KEEP_ALIVE_ANSWER_MS = 10_000;
+const OPEN_TIMEOUT_MS = 10_000;
 
 /** Makes a client for our servers and for OPAL's; it does nothing until it runs. */
 export function createSocketClient(options: SocketClientOptions, deps: SocketClientDeps): SocketClient {
-  const { openTimeoutMs = 10_000, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
+  const { openTimeoutMs = OPEN_TIMEOUT_MS, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
   const { url, token, dial } = options;
   const linkOptions = { url, token, dial, openTimeoutMs, pingIntervalMs, frameLimitBytes };
 
-  /** Returns the result of `subscribe`. */
-  async function subscribe(link: Link, session: OpenSession): Promise<unknown> {
-    await waitUntilReady(link, options.readyPingMs);
-    const topics = [...new Set(deps.topics(session))];
-    if (topics.length === 0) return undefined;
-    const result = await link.call('subscribe', { topics, ...deps.subscribeWith?.(session) }, openTimeoutMs);
-    if (result !== true && field(result, 'accepted') !== true) {
-      const reason = field(result, 'reason');
-      const why = typeof reason === 'string' ? `: ${reason.slice(0, 300)}` : '';
-      throw new SyncError(
-        'server_refused',
-        `${redactUrl(options.url)} refused the subscription to ${topics.join(', ')}${why}`,
-      );
-    }
-    if (options.announceAs !== undefined) announce(link, options.announceAs, topics, deps.log);
-    return result;
-  }
-
-  /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
+  /**
+   * One connection from beginning to end. Returns how long it was established; throws when it never
+   * was.
+   */
   async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown; sentAway: boolean }> {
     const link = await Link.open(linkOptions, deps, signal);
     const opened = { protocol: link.protocol, signal: link.closed };
@@ -121,7 +124,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     const keepAlive = startKeepAlive(link, options.keepAliveIntervalMs, deps.log);
     try {
       signal.throwIfAborted();
-      const subscribed = await subscribe(link, opened);
+      const subscribed = await subscribe(link, opened, options, deps);
       const call: SocketSession['call'] = (method, args, timeoutMs) => link.call(method, args, timeoutMs);
       const session = { ...opened, subscribed, call };
       told = true;
@@ -175,6 +178,30 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   };
 }
 
+/** Returns the result of `subscribe`. */
+async function subscribe(
+  link: Link,
+  session: OpenSession,
+  options: SocketClientOptions,
+  deps: SocketClientDeps,
+): Promise<unknown> {
+  const { openTimeoutMs = OPEN_TIMEOUT_MS } = options;
+  await waitUntilReady(link, options.readyPingMs);
+  const topics = [...new Set(deps.topics(session))];
+  if (topics.length === 0) return undefined;
+  const result = await link.call('subscribe', { topics, ...deps.subscribeWith?.(session) }, openTimeoutMs);
+  if (result !== true && field(result, 'accepted') !== true) {
+    const reason = field(result, 'reason');
+    const why = typeof reason === 'string' ? `: ${reason.slice(0, 300)}` : '';
+    throw new SyncError(
+      'server_refused',
+      `${redactUrl(options.url)} refused the subscription to ${topics.join(', ')}${why}`,
+    );
+  }
+  if (options.announceAs !== undefined) announce(link, options.announceAs, topics, deps.log);
+  return result;
+}
+
 /** Failures that an operator has to mend are logged loudly at once. */
 function needsHelp(error: unknown): boolean {
   return error instanceof SyncError && ['token_refused', 'tls_failed', 'tls_mismatch'].includes(error.code);
@@ -196,7 +223,9 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/** Does not wait for the response: a server that rejects announcements serves this client anyway. */
+/**
+ * Does not wait for the response: a server that rejects announcements serves this client anyway.
+ */
 function announce(link: Link, clientId: string, topics: readonly string[], log: Logger): void {
   const data = { topics, client_id: clientId, rpc_id: link.channelId };
   const args = { topics: [ANNOUNCE_TOPIC], data, sync: true, notifier_id: null };
@@ -215,7 +244,9 @@ function startKeepAlive(link: Link, intervalMs: number, log: Logger): NodeJS.Tim
   }, timerMs(intervalMs));
 }
 
-/** Runs an action when the signal aborts. The result cancels it, or waits for it where it has begun. */
+/**
+ * Runs an action when the signal aborts. The result cancels it, or waits for it where it has begun.
+ */
 function onAbort(signal: AbortSignal, action: () => Promise<void>): () => Promise<void> {
   let begun = Promise.resolve();
   const listener = (): void => {

@@ -1,19 +1,19 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { firstOf } from '../lib/async.js';
-import type { Budget, Release } from '../lib/budget.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
-import { rawRefusal } from '../lib/raw-refusal.js';
+import { rawRefusal } from '../lib/net/raw-refusal.js';
+import { firstOf } from '../lib/run/async.js';
+import type { Budget, Release } from '../lib/run/budget.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
-import { Connection, type ConnectionDeps } from './connection.js';
+import { Connection, type ConnectionDeps, type ConnectionOptions } from './connection.js';
 import { EventLoopTick } from './event-loop-tick.js';
 import type { Subscriber } from './hub.js';
 import { ANY_PEER, type Peer, upgradeQuery } from './peer.js';
 import { sendAway } from './send-away.js';
 import { Tarpit } from './tarpit.js';
 
-/** What {@link createSocketServer} is made with. */
+/** What a {@link SocketServer} is made with. */
 export interface SocketServerOptions {
   /** Path of the socket; a query is ignored. Default `/ws` (opal-protocol P1.1). */
   path?: string;
@@ -37,45 +37,26 @@ export interface SocketServerOptions {
 export interface SocketServerDeps extends ConnectionDeps {
   /** Open connections: filled here, for sessions and statistics to read. */
   connections?: Set<Connection>;
-  /** What one token and one address may have of all sockets, and of all subscriptions. Default: no bounds. */
+  /**
+   * What one token and one address may have of all sockets, and of all subscriptions. Default: no
+   * bounds.
+   */
   budgets?: { readonly sockets: Budget; readonly topics: Budget } | undefined;
   /** Called first for each upgrade; rejects it by throwing a `SyncError`, whose status is sent. */
   screen?(request: IncomingMessage): void;
   /** Address of a peer. Default: of its connection. */
   addressOf?(request: IncomingMessage): string;
   /**
-   * Returns the peer, or rejects with a `SyncError`, whose status is sent. Settles in bounded time. Default: every peer
-   * may connect.
+   * Returns the peer, or rejects with a `SyncError`, whose status is sent. Settles in bounded time.
+   * Default: every peer may connect.
    */
   authenticate?(request: IncomingMessage): Promise<Peer>;
   /**
-   * A publish on topics other than statistics; resolves when it was accepted. Default: such calls return `false`. Calls of
-   * one connection run one after the other. `except`: a subscriber that is not notified: the publisher, where it has none
-   * of our extensions and names no other notifier.
+   * A publish on topics other than statistics; resolves when it was accepted. Default: such calls
+   * return `false`. Calls of one connection run one after the other. `except`: a subscriber that is
+   * not notified: the publisher, where it has none of our extensions and names no other notifier.
    */
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
-}
-
-/** Pub/sub over WebSocket, compatible with OPAL's framing (opal-protocol P1). Owns no port. */
-export interface SocketServer {
-  /** Open connections. */
-  readonly connectionCount: number;
-  /** Bytes that peers have not read yet, in all and of the slowest one. */
-  queued(): { totalBytes: number; largestBytes: number };
-  /** For the `upgrade` event of an `http.Server`. Responds to every request, never throws. */
-  handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /**
-   * Publications were skipped: closes, with 1012, the connections of clients that cannot notice that by themselves, so that
-   * they reconnect and load everything. Our own clients notice it at the next heartbeat.
-   */
-  sendToReload(): void;
-  /**
-   * Refuses new connections, and closes those that are open with 1001, spread over this time, so that they connect to other servers;
-   * a publish in flight is answered first. Resolves when all were told; rejects when the signal aborts.
-   */
-  sendAway(spreadMs: number, signal: AbortSignal): Promise<void>;
-  /** Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is one close. */
-  close(): Promise<void>;
 }
 
 /** `Retry-After` of a server that stops. */
@@ -86,77 +67,132 @@ const FULL_RETRY_SECONDS = 10;
 /** `Retry-After` where the tarpit is full. Python clients back off by themselves after a 429. */
 const REFUSED_RETRY_SECONDS = 10;
 
-/** Makes a socket server; it does nothing until upgrades are handed to it. */
-export function createSocketServer(options: SocketServerOptions, deps: SocketServerDeps): SocketServer {
-  const { path = '/ws', refusalDelayMs = 1000, closeGraceMs = 2000 } = options;
-  const { connections = new Set<Connection>() } = deps;
-  const limits = {
-    bufferLimitBytes: options.bufferLimitBytes,
-    pingIntervalMs: options.pingIntervalMs ?? 20_000,
-    pongTimeoutMs: options.pongTimeoutMs ?? 20_000,
-    tick: new EventLoopTick(),
-    onClosed(connection: Connection) {
-      connections.delete(connection);
-      if (connections.size === 0) onLastGone();
-    },
-  };
-  // Compression per message costs eight times the time of the sending itself (measured; dependencies.md 2).
-  const wss = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    perMessageDeflate: false,
-    maxPayload: options.frameLimitBytes,
-  });
-  wss.on('headers', (headers, request) => {
-    const version = negotiated(request);
-    if (version !== undefined) headers.push(`${PROTOCOL_HEADER}: ${version}`);
-  });
-  let onLastGone = (): void => undefined;
-  const admissions = new Map<Promise<void>, Duplex>();
-  let authenticating = 0;
+/** Pub/sub over WebSocket, compatible with OPAL's framing (opal-protocol P1). Owns no port. */
+export class SocketServer {
+  readonly #options: SocketServerOptions;
+  readonly #deps: SocketServerDeps;
+  readonly #connections: Set<Connection>;
+  readonly #limits: ConnectionOptions;
+  /** Shared by all connections. */
+  readonly #connectionDeps: ConnectionDeps;
+  readonly #wss: WebSocketServer;
+  readonly #tarpit: Tarpit;
+  readonly #admissions = new Map<Promise<void>, Duplex>();
+  #authenticating = 0;
   /** No new connections. */
-  let isLeaving = false;
-  const tarpit = new Tarpit(refusalDelayMs);
-  const hostOf = (request: IncomingMessage): string => deps.addressOf?.(request) ?? request.socket.remoteAddress ?? '?';
+  #isLeaving = false;
+  #closed: Promise<void> | undefined;
+  #onLastGone = (): void => undefined;
+  readonly #failed = (error: Error): void => this.#deps.log.debug({ error: errorText(error) }, 'socket failed');
 
-  function accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
-    const about = {
-      protocol: negotiated(request),
-      peer,
-      host: hostOf(request),
-      ...upgradeQuery(request),
+  /** It does nothing until upgrades are handed to it. */
+  constructor(options: SocketServerOptions, deps: SocketServerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#connectionDeps = { ...deps, topics: deps.budgets?.topics };
+    this.#connections = deps.connections ?? new Set();
+    this.#tarpit = new Tarpit(options.refusalDelayMs ?? 1000);
+    this.#limits = {
+      bufferLimitBytes: options.bufferLimitBytes,
+      pingIntervalMs: options.pingIntervalMs ?? 20_000,
+      pongTimeoutMs: options.pongTimeoutMs ?? 20_000,
+      tick: new EventLoopTick(),
+      onClosed: (connection) => {
+        this.#connections.delete(connection);
+        if (this.#connections.size === 0) this.#onLastGone();
+      },
     };
-    const connection = new Connection(ws, request.socket, about, limits, { ...deps, topics: deps.budgets?.topics });
-    connections.add(connection);
+    // Compression per message costs eight times the sending itself (measured; dependencies.md 2).
+    this.#wss = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: options.frameLimitBytes,
+    });
+    this.#wss.on('headers', (headers, request) => {
+      const version = negotiated(request);
+      if (version !== undefined) headers.push(`${PROTOCOL_HEADER}: ${version}`);
+    });
   }
 
-  function throwIfLeaving(): void {
-    if (isLeaving) throw new Error('the server is stopping');
+  /** Open connections. */
+  get connectionCount(): number {
+    return this.#connections.size;
   }
 
-  async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+  /** Bytes that peers have not read yet, in all and of the slowest one. */
+  queued(): { totalBytes: number; largestBytes: number } {
+    let totalBytes = 0;
+    let largestBytes = 0;
+    for (const { queuedBytes } of this.#connections) {
+      totalBytes += queuedBytes;
+      largestBytes = Math.max(largestBytes, queuedBytes);
+    }
+    return { totalBytes, largestBytes };
+  }
+
+  /** For the `upgrade` event of an `http.Server`. Responds to every request, never throws. */
+  handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // A peer may disconnect during its admission: that shows as a destroyed socket.
+    socket.on('error', this.#failed);
+    const admission = this.#admit(request, socket, head)
+      .catch((error: unknown) => {
+        this.#deps.log.error(failureFields(error, 'stack'), 'socket could not be opened');
+        socket.destroy();
+      })
+      .finally(() => this.#admissions.delete(admission));
+    this.#admissions.set(admission, socket);
+  }
+
+  /**
+   * Publications were skipped: closes, with 1012, the connections of clients that cannot notice
+   * that by themselves, so that they reconnect and load everything. Our own clients notice it at
+   * the next heartbeat.
+   */
+  sendToReload(): void {
+    for (const connection of this.#connections) {
+      if (!connection.speaksSessions) connection.close(1012, 'updates were missed: read GET /data/config');
+    }
+  }
+
+  /**
+   * Refuses new connections, and closes those that are open with 1001, spread over this time, so
+   * that they connect to other servers; a publish in flight is answered first. Resolves when all
+   * were told; rejects when the signal aborts.
+   */
+  sendAway(spreadMs: number, signal: AbortSignal): Promise<void> {
+    this.#isLeaving = true;
+    return sendAway([...this.#connections], spreadMs, signal);
+  }
+
+  /**
+   * Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is
+   * one close.
+   */
+  close(): Promise<void> {
+    this.#closed ??= this.#closeAll();
+    return this.#closed;
+  }
+
+  async #admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { path = '/ws', maxConnections = Number.POSITIVE_INFINITY } = this.#options;
     let peer: Peer;
     let giveBack: Release;
     try {
       if (pathOf(request) !== path) {
         throw new SyncError('not_found', `there is no socket at this path, it is at ${path}`);
       }
-      throwIfLeaving();
-      deps.screen?.(request);
-      if (connections.size + authenticating >= (options.maxConnections ?? Number.POSITIVE_INFINITY)) {
-        throw new SyncError(
-          'too_many_connections',
-          'the server has as many connections as SYNC_MAX_CONNECTIONS allows',
-          {
-            retryAfterSeconds: FULL_RETRY_SECONDS,
-          },
-        );
+      this.#throwIfLeaving();
+      this.#deps.screen?.(request);
+      if (this.#connections.size + this.#authenticating >= maxConnections) {
+        const message = 'the server has as many connections as SYNC_MAX_CONNECTIONS allows';
+        throw new SyncError('too_many_connections', message, { retryAfterSeconds: FULL_RETRY_SECONDS });
       }
-      peer = await authenticated(request);
-      throwIfLeaving();
-      giveBack = takeSocket(peer, hostOf(request));
+      peer = await this.#authenticated(request);
+      this.#throwIfLeaving();
+      giveBack = this.#takeSocket(peer, this.#hostOf(request));
     } catch (error) {
-      await refuse(request, socket, error);
+      await this.#refuse(request, socket, error);
       return;
     }
     if (socket.destroyed) {
@@ -164,15 +200,28 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       return;
     }
     socket.once('close', giveBack);
-    wss.handleUpgrade(request, socket, head, (ws) => {
-      socket.off('error', failed); // from now on ws handles it
-      accept(ws, request, peer);
+    this.#wss.handleUpgrade(request, socket, head, (ws) => {
+      socket.off('error', this.#failed); // from now on ws handles it
+      this.#accept(ws, request, peer);
     });
   }
 
+  #accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
+    const about = { protocol: negotiated(request), peer, host: this.#hostOf(request), ...upgradeQuery(request) };
+    this.#connections.add(new Connection(ws, request.socket, about, this.#limits, this.#connectionDeps));
+  }
+
+  #throwIfLeaving(): void {
+    if (this.#isLeaving) throw new Error('the server is stopping');
+  }
+
+  #hostOf(request: IncomingMessage): string {
+    return this.#deps.addressOf?.(request) ?? request.socket.remoteAddress ?? '?';
+  }
+
   /** Takes one of the sockets that a token and an address may have. */
-  function takeSocket({ subject }: Peer, address: string): Release {
-    const sockets = deps.budgets?.sockets;
+  #takeSocket({ subject }: Peer, address: string): Release {
+    const sockets = this.#deps.budgets?.sockets;
     const taken = sockets?.take({ subject, address }, 1);
     if (sockets === undefined || taken === undefined) return () => undefined;
     if (typeof taken === 'function') return taken;
@@ -180,98 +229,53 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   }
 
   /** Peers under authentication count as connections: else a burst could exceed the bound. */
-  async function authenticated(request: IncomingMessage): Promise<Peer> {
-    authenticating++;
+  async #authenticated(request: IncomingMessage): Promise<Peer> {
+    this.#authenticating++;
     try {
-      return (await deps.authenticate?.(request)) ?? ANY_PEER;
+      return (await this.#deps.authenticate?.(request)) ?? ANY_PEER;
     } finally {
-      authenticating--;
+      this.#authenticating--;
     }
   }
 
-  const failed = (error: Error): void => deps.log.debug({ error: errorText(error) }, 'socket failed');
-
-  async function refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
-    const error = (await heldBack(request, socket, reason)) ?? reason;
+  async #refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
+    const error = (await this.#heldBack(request, socket, reason)) ?? reason;
     socket.once('finish', () => socket.destroy());
     const leaving = { status: 503, retryAfterSeconds: LEAVING_RETRY_SECONDS };
-    socket.end(rawRefusal(isLeaving ? leaving : error instanceof SyncError ? error : { status: 500 }));
+    socket.end(rawRefusal(this.#isLeaving ? leaving : error instanceof SyncError ? error : { status: 500 }));
   }
 
   /** Delays a 401 or 403. Returns the error to send instead where the tarpit is full. */
-  async function heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
+  async #heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
     const status = reason instanceof SyncError ? reason.status : 500;
+    const host = this.#hostOf(request);
     const mustWait = status === 401 || status === 403;
-    const isDue = !mustWait || (await tarpit.hold(hostOf(request), socket));
-    const fields = {
-      address: `${hostOf(request)}:${request.socket.remotePort ?? '?'}`,
-      status,
-      ...failureFields(reason),
-    };
+    const isDue = !mustWait || (await this.#tarpit.hold(host, socket));
+    const address = `${host}:${request.socket.remotePort ?? '?'}`;
     // Refusals that are not delayed must not fill the log.
-    deps.log[isDue ? 'warn' : 'debug'](fields, 'socket refused');
+    this.#deps.log[isDue ? 'warn' : 'debug']({ address, status, ...failureFields(reason) }, 'socket refused');
     if (isDue) return undefined;
     return new SyncError('rate_limited', 'too many refused connections', { retryAfterSeconds: REFUSED_RETRY_SECONDS });
   }
 
-  async function closeAll(): Promise<void> {
-    isLeaving = true;
-    tarpit.end();
-    for (const connection of connections) connection.leave(1012, 'the server is stopping');
+  async #closeAll(): Promise<void> {
+    this.#isLeaving = true;
+    this.#tarpit.end();
+    for (const connection of this.#connections) connection.leave(1012, 'the server is stopping');
     const allGone = new Promise<void>((resolve) => {
-      onLastGone = resolve;
-      if (connections.size === 0) resolve();
+      this.#onLastGone = resolve;
+      if (this.#connections.size === 0) resolve();
     });
     let grace: NodeJS.Timeout | undefined;
     const graceOver = new Promise<void>((resolve) => {
-      grace = setTimeout(resolve, closeGraceMs);
+      grace = setTimeout(resolve, this.#options.closeGraceMs ?? 2000);
     });
-    await firstOf([Promise.all([allGone, ...admissions.keys()]), graceOver]);
+    await firstOf([Promise.all([allGone, ...this.#admissions.keys()]), graceOver]);
     clearTimeout(grace);
-    for (const connection of connections) connection.drop('takes no part in the end');
-    for (const socket of admissions.values()) socket.destroy();
+    for (const connection of this.#connections) connection.drop('takes no part in the end');
+    for (const socket of this.#admissions.values()) socket.destroy();
     await allGone;
   }
-  let closed: Promise<void> | undefined;
-
-  return {
-    get connectionCount() {
-      return connections.size;
-    },
-    queued: () => {
-      let totalBytes = 0;
-      let largestBytes = 0;
-      for (const { queuedBytes } of connections) {
-        totalBytes += queuedBytes;
-        largestBytes = Math.max(largestBytes, queuedBytes);
-      }
-      return { totalBytes, largestBytes };
-    },
-    sendAway(spreadMs, signal) {
-      isLeaving = true;
-      return sendAway([...connections], spreadMs, signal);
-    },
-    sendToReload() {
-      for (const connection of connections) {
-        if (!connection.speaksSessions) connection.close(1012, 'updates were missed: read GET /data/config');
-      }
-    },
-    handleUpgrade(request, socket, head) {
-      // A peer may disconnect during its admission: that shows as a destroyed socket.
-      socket.on('error', failed);
-      const admission = admit(request, socket, head)
-        .catch((error: unknown) => {
-          deps.log.error(failureFields(error, 'stack'), 'socket could not be opened');
-          socket.destroy();
-        })
-        .finally(() => admissions.delete(admission));
-      admissions.set(admission, socket);
-    },
-    close() {
-      closed ??= closeAll();
-      return closed;
-    },
-  };
 }
 
 /** The requested path; undefined for a target that is no URL, such as `//`. */

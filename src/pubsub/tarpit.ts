@@ -1,6 +1,9 @@
 import type { Duplex } from 'node:stream';
 
-/** The delays of one address grow to this many times the first one: 8 s, below the handshake timeout of 10 s of peers. */
+/**
+ * The delays of one address grow to this many times the first one: 8 s, below the handshake timeout
+ * of 10 s of peers.
+ */
 const LONGEST = 8;
 /** The delay of an address starts over after this long without a refusal. */
 const FORGET_MS = 60_000;
@@ -16,9 +19,9 @@ interface Seen {
 }
 
 /**
- * Delays refusals. Python OPAL clients retry a refused handshake at once, about a hundred times a second (opal-protocol
- * P10.2): a late response slows them down. Each refusal of an address is delayed twice as long as the one before, up to
- * {@link LONGEST} times the first.
+ * Delays refusals. Python OPAL clients retry a refused handshake at once, about a hundred times a
+ * second (opal-protocol P10.2): a late response slows them down. Each refusal of an address is
+ * delayed twice as long as the one before, up to {@link LONGEST} times the first.
  */
 export class Tarpit {
   readonly #firstMs: number;
@@ -39,8 +42,8 @@ export class Tarpit {
   }
 
   /**
-   * Resolves with true when the response is due: after the delay, or when the peer has disconnected. Resolves with false,
-   * at once, where the tarpit is full.
+   * Resolves with true when the response is due: after the delay, or when the peer has
+   * disconnected. Resolves with false, at once, where the tarpit is full.
    */
   async hold(address: string, socket: Duplex): Promise<boolean> {
     if (this.#over || socket.destroyed || socket.readableEnded) return true;

@@ -1,5 +1,5 @@
 import { type CallerBudgets, createCallerBudgets } from '../http/caller-budgets.js';
-import { Budget, type BudgetState, boundsOf } from '../lib/budget.js';
+import { Budget, type BudgetState, boundsOf } from '../lib/run/budget.js';
 import type { ServerOptions } from './options.js';
 
 /** What callers may have at a time, each and all together; `list` shows it to people. */

@@ -9,53 +9,51 @@ import { metricsRoute } from '../http/metrics-route.js';
 import { consumeRateLimit, createHostCheck, type HostCheck, refuseForeignPages } from '../http/request-guards.js';
 import { openUiOnLoopbackOnly, uiPageRoutes } from '../http/ui-page.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
-import type { Parts } from '../lib/lifecycle.js';
-import type { Logger } from '../lib/log.js';
-import type { Metrics } from '../lib/metrics.js';
-import { OpenConnections } from '../lib/open-connections.js';
-import type { Places } from '../lib/places.js';
-import { RateLimit } from '../lib/rate.js';
-import type { TlsFiles } from '../lib/tls.js';
-import { packageVersion } from '../lib/version.js';
+import { OpenConnections } from '../lib/net/open-connections.js';
+import type { Places } from '../lib/net/places.js';
+import type { TlsFiles } from '../lib/net/tls.js';
+import type { Logger } from '../lib/observe/log.js';
+import type { Metrics } from '../lib/observe/metrics.js';
+import type { Parts } from '../lib/run/lifecycle.js';
+import { RateLimit } from '../lib/run/rate.js';
+import { packageVersion } from '../lib/run/version.js';
 import type { Connection } from '../pubsub/connection.js';
 import type { Hub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
-import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
-import { backbonePlace } from './backbone/open-backbone.js';
+import { SocketServer } from '../pubsub/socket-server.js';
 import type { ServerBudgets } from './budgets.js';
-import type { DocumentsDeps } from './documents/documents.js';
-import type { FleetFeeds } from './fleet/feeds.js';
-import type { FleetSources } from './fleet/gather.js';
-import type { Instances } from './instances/instances.js';
+import type { CutOff } from './clients/lease.js';
+import type { StateFiles } from './clients/state-files.js';
+import type { ClientParts } from './compose-clients.js';
+import type { FleetFeeds } from './live/feeds.js';
+import type { FleetSources } from './live/gather.js';
+import { backbonePlace } from './log/backbone/open-backbone.js';
 import type { UpdateLog } from './log/update-log.js';
-import type { MayHave } from './may-have.js';
 import type { ServerOptions } from './options.js';
-import type { Policy } from './policy.js';
-import type { Publisher } from './publish.js';
-import { authorizeUpdate, socketPeer, socketUpdate } from './publish-access.js';
-import { changesRoute } from './routes/changes.js';
+import type { Instances } from './peers/instances.js';
+import type { Policy } from './policy/policy.js';
+import type { MayHave } from './publish/may-have.js';
+import type { Publisher } from './publish/publish.js';
+import { authorizeUpdate, socketPeer, socketUpdate } from './publish/publish-access.js';
+import { changesRoute, traceRoute } from './routes/changes.js';
 import { clientRoutes } from './routes/client.js';
 import { clientsRoutes } from './routes/clients.js';
 import { dataRoutes } from './routes/data.js';
 import { dataConfigRoute } from './routes/data-config.js';
-import { dataLogRoutes } from './routes/data-log.js';
+import { dataLogRoutes, documentsRoute } from './routes/data-log.js';
 import { dataRefreshRoutes } from './routes/data-refresh.js';
 import { dataUpdatesRoutes } from './routes/data-updates.js';
-import { documentsRoutes } from './routes/documents.js';
 import { type FleetStreams, fleetEventsRoute } from './routes/fleet-events.js';
-import { healthRoutes, loadLimitRoutes, rootRoutes } from './routes/health.js';
+import { loadLimitRoutes, rootRoutes, serverHealthRoutes } from './routes/health.js';
 import { instancesRoutes } from './routes/instances.js';
 import { policyRoutes } from './routes/policy.js';
 import { policyViewsRoutes } from './routes/policy-views.js';
 import { readyRoutes } from './routes/ready.js';
 import { statisticsRoutes } from './routes/statistics.js';
 import { jwksRoutes, tokenRoutes } from './routes/token.js';
-import { traceRoutes } from './routes/trace.js';
 import { uiSessionRoutes } from './routes/ui-session.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
 import { addServerReadings, type ServerMetrics } from './server-metrics.js';
-import type { Sessions } from './sessions/sessions.js';
-import type { StateFiles } from './sessions/state-files.js';
 
 /** The parts that the API serves. */
 export interface ServerHttpDeps {
@@ -70,7 +68,7 @@ export interface ServerHttpDeps {
   readonly policy: Policy;
   readonly mayHave: MayHave;
   readonly budgets: ServerBudgets;
-  readonly sessions: Sessions;
+  readonly clients: ClientParts;
   readonly instances: Instances;
   readonly stateFiles: StateFiles;
   /** Open sockets; the socket server maintains the set. */
@@ -91,7 +89,7 @@ interface Guards {
   readonly rateLimit: RateLimit | undefined;
 }
 
-/** Connections for requests, in addition to SYNC_MAX_CONNECTIONS sockets: a full server still serves /healthcheck. */
+/** For requests, beside SYNC_MAX_CONNECTIONS sockets: a full server still serves /healthcheck. */
 const REQUEST_CONNECTIONS = 1024;
 
 /** The HTTP API and the sockets of the server. The caller listens. */
@@ -117,38 +115,39 @@ export async function serverHttp(
   const sockets = createSockets(options, guards, deps);
   const { tls, security, budgets } = deps;
   const app = createHttpApp({ ...options, tls, ...security, ...guards, budgets }, { log });
-  // Together: the HTTP server waits for its sockets too. Before the routes: some settings fail there.
+  // Together: the HTTP server waits for its sockets too. Before the routes: some settings fail
+  // there.
   add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
   const streams = await addRoutes(app, options, guards, deps);
   // Before the sockets: nobody is shown a fleet that is away because this server stops.
   add(streams, (one) => one.end());
   addServerReadings(deps.metrics, {
     log: deps.updateLog,
-    logUp: () => deps.updateLog.status.up && deps.sessions.cutOff === undefined,
+    logUp: () => deps.updateLog.status.up && deps.clients.peerInstances.cutOff === undefined,
     logWrites: () => deps.updateLog.writes.ok,
     sockets,
-    sessions: () => deps.sessions.summary(),
+    clients: deps.clients.counts,
     policy: () => deps.policy.tracker?.status(),
     budgets: () => budgets.list(),
   });
-  onWebSocketUpgrade(app.server, sockets.handleUpgrade);
+  onWebSocketUpgrade(app.server, (...upgrade) => sockets.handleUpgrade(...upgrade));
   return { app, sockets, streams };
 }
 
 function createSockets(
   options: ServerOptions,
   { limits, checkHost, rateLimit }: Guards,
-  { hub, publisher, sessions, connections, meter, security, budgets, log }: ServerHttpDeps,
+  { hub, publisher, clients, connections, meter, security, budgets, log }: ServerHttpDeps,
 ): SocketServer {
   const { addresses } = limits;
-  return createSocketServer(
+  return new SocketServer(
     {
       frameLimitBytes: options.frameLimitBytes,
       bufferLimitBytes: options.subscriberBufferBytes,
       maxConnections: options.maxConnections,
     },
     {
-      ...{ hub, connections, sessions: sessions.handler, meter: meter.sockets },
+      ...{ hub, connections, sessions: clients.handler, meter: meter.sockets },
       budgets,
       addressOf: (request) => addresses.of(request),
       screen: (request) => {
@@ -179,14 +178,15 @@ async function addRoutes(
   { limits }: Guards,
   deps: ServerHttpDeps,
 ): Promise<FleetStreams> {
-  const { security, updateLog, isShared, publisher, policy, sessions, instances, peers, metrics, meter } = deps;
+  const { security, updateLog, isShared, publisher, policy, clients, instances, peers, metrics, meter } = deps;
   const logOf = (component: string): Logger => deps.log.child({ component });
   const { tracker } = policy;
   if (!security.authenticator.enabled) openUiOnLoopbackOnly(app);
   rootRoutes(app);
   const { stateFiles } = deps;
-  const cutOff = (): Sessions['cutOff'] => sessions.cutOff;
-  healthRoutes(app, { policySource: tracker, log: updateLog, isShared, stateFiles, cutOff });
+  const { everyone, peerInstances, waiters } = clients;
+  const cutOff = (): CutOff | undefined => peerInstances.cutOff;
+  serverHealthRoutes(app, { policySource: tracker, log: updateLog, isShared, stateFiles, cutOff });
   readyRoutes(app, { policySource: tracker, log: updateLog, drain: deps.drain });
   policyRoutes(app, {
     bundles: meter.bundles(policy.bundles),
@@ -205,26 +205,28 @@ async function addRoutes(
     },
     log: logOf('webhook'),
   });
-  const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);
-  const measured = { countElsewhere, waitApplied: meter.waits(sessions.waitApplied) };
   const dataPlaces = (): Places | undefined => policy.dataPlaces();
-  dataRoutes(app, { publisher, sessions: measured, dataPlaces, log: logOf('data') });
-  dataConfigRoute(app, options, { updateLog, mayHave: deps.mayHave, policyHead: () => tracker?.head() });
+  dataRoutes(app, {
+    ...{ publisher, dataPlaces, log: logOf('data') },
+    countElsewhere: (topics) => peerInstances.countConcerned(topics),
+    waitApplied: meter.waits((...args) => waiters.waitApplied(...args)),
+  });
+  dataConfigRoute(app, options, { updateLog, dataPlaces, mayHave: deps.mayHave, policyHead: () => tracker?.head() });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
   dataLogRoutes(app, { updateLog, log: logOf('data') });
-  documentsRoutes(app, documentsDeps(options, deps));
+  documentsRoute(app, options, { log: updateLog, everyone, dataPlaces });
   dataRefreshRoutes(app, { updateLog, publisher });
   tokenRoutes(app, { masterToken: options.authMasterToken }, security);
   loadLimitRoutes(app, options);
   statisticsRoutes(app, options, {
     instance: deps.instance,
     peers,
-    everyone: sessions.everyone,
+    everyone,
     version: packageVersion(),
   });
-  clientsRoutes(app, { sessions, policySource: tracker, log: updateLog });
-  clientRoutes(app, { sessions, log: logOf('clients') });
-  traceRoutes(app, { sessions });
+  clientsRoutes(app, { list: clients.list, policySource: tracker, log: updateLog });
+  clientRoutes(app, { answers: clients.answers, log: logOf('clients') });
+  traceRoute(app, clients.trace);
   changesRoute(app, deps.fleet);
   const streams = fleetEventsRoute(app, deps);
   uiPageRoutes(app);
@@ -236,7 +238,7 @@ async function addRoutes(
   const { broadcastUri: uri, broadcastChannelName: name } = options;
   const backbone = uri === undefined ? 'none' : backbonePlace({ uri, name }).kind;
   const budgets = deps.budgets.list;
-  instancesRoutes(app, { log: updateLog, instances, everyone: sessions.everyone, backbone, budgets });
+  instancesRoutes(app, { log: updateLog, instances, everyone, backbone, budgets });
   metricsRoute(app, options.metricsAccess, metrics);
   logLevelRoutes(app, deps);
   const description = 'Serves policy bundles, accepts data updates, and notifies subscribers of both.';
@@ -248,15 +250,6 @@ async function addRoutes(
   // Registered last: its path is a setting and must not collide with another route.
   jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
   return streams;
-}
-
-function documentsDeps(
-  { dataSources, updatesRetained }: ServerOptions,
-  { updateLog: log, sessions: { everyone }, policy }: ServerHttpDeps,
-): DocumentsDeps {
-  const isExternal = dataSources !== undefined && 'external_source_url' in dataSources;
-  const externalSource = isExternal ? dataSources.external_source_url : undefined;
-  return { log, everyone, updatesRetained, externalSource, dataPlaces: () => policy.dataPlaces() };
 }
 
 function webhookOptions(options: ServerOptions): WebhookRouteOptions {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { loadSettings, settingValues } from '../lib/options.js';
+import { readSettings, settingValues } from '../lib/settings/options.js';
 import { SERVER_SETTINGS } from './options.js';
 
 it('what was loaded may be given to the library: it is read as it is', () => {
@@ -18,12 +18,12 @@ it('what was loaded may be given to the library: it is read as it is', () => {
     SYNC_ENVIRONMENT: 'test',
     SYNC_AUTH_MASTER_TOKEN: 't',
   };
-  const { values } = loadSettings(SERVER_SETTINGS, { env });
+  const { values } = readSettings(SERVER_SETTINGS, { env });
   assert.deepEqual(settingValues(SERVER_SETTINGS, values), values);
 });
 
 it('a setting with a default has it only where none is given: each value of another can be told from none', () => {
-  const values = new Map(Object.entries<unknown>(loadSettings(SERVER_SETTINGS, { env: {} }).values));
+  const values = new Map(Object.entries<unknown>(readSettings(SERVER_SETTINGS, { env: {} }).values));
   for (const [key, { defaultText }] of Object.entries(SERVER_SETTINGS))
     assert.equal(values.get(key) === undefined, defaultText === undefined, key);
 });

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { BUNDLE_ALGORITHMS } from '../auth/algorithms.js';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
-import type { SettingValues } from '../lib/setting.js';
+import type { SettingValues } from '../lib/settings/setting.js';
 import {
   bytesSetting,
   choiceSetting,
@@ -21,11 +21,11 @@ import {
   textSetting,
   tokenSetting,
   urlSetting,
-} from '../lib/setting-kinds.js';
+} from '../lib/settings/setting-kinds.js';
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
-import { GATE_MODES } from './gate/gate-rules.js';
-import { readWebhookParams, webhookParams } from './webhook/params.js';
+import { GATE_MODES } from './policy/gate/gate-rules.js';
+import { readWebhookParams, webhookParams } from './policy/webhook/params.js';
 
 const MIB = 1024 * 1024;
 
@@ -177,7 +177,7 @@ export const SERVER_SETTINGS = {
     ),
     policyRepoEnv: listSetting(
       'SYNC_POLICY_REPO_ENV',
-      'Names of additional environment variables that git and ssh get; see "Child processes" in docs/security.md.',
+      'Names of additional environment variables that git and ssh get; see "Child processes" in docs/why/security-model.md.',
       { opal: null },
     ),
     policyRepoCloneTimeoutMs: secondsSetting(
@@ -267,7 +267,7 @@ export const SERVER_SETTINGS = {
   ...inGroup('Policy gate', {
     policyGate: choiceSetting(
       'SYNC_POLICY_GATE',
-      'A commit that does not compile: on: it is not served; warn: it is, with a warning; off: nothing is compiled. See docs/policy-gate.md.',
+      'A commit that does not compile: on: it is not served; warn: it is, with a warning; off: nothing is compiled. See docs/how-to/bad-commits.md.',
       {
         opal: null,
         choices: GATE_MODES,
@@ -335,14 +335,19 @@ export const SERVER_SETTINGS = {
       'Maximum number of patches per path and topic before a PUT is required: a new client has to apply them all.',
       { opal: null, default: 1000, min: 1, unit: 'patches' },
     ),
+    idempotencyKeys: numberSetting(
+      'SYNC_IDEMPOTENCY_KEYS',
+      'Number of updates after which an Idempotency-Key is forgotten, if that is before its 24 h. NATS remembers each for an hour instead.',
+      { opal: null, default: 100_000, min: 1000, unit: 'updates' },
+    ),
     logRetentionMs: secondsSetting(
       'SYNC_LOG_RETENTION',
-      'Time for which superseded updates are kept, for clients that were away and for GET /data/log.',
+      'Time for which superseded updates and deletions are kept, for clients that were away and for GET /data/log.',
       { formerly: 'SYNC_LOG_KEPT', opal: null, default: 7 * 24 * 60 * 60, min: 24 * 60 * 60 },
     ),
     logRetentionRecords: numberSetting(
       'SYNC_LOG_RETENTION_RECORDS',
-      'Maximum number of superseded updates that are kept.',
+      'Maximum number of superseded updates that are kept, and of deletions that OPAL clients are told of.',
       {
         formerly: 'SYNC_LOG_KEPT_RECORDS',
         opal: null,
@@ -357,7 +362,7 @@ export const SERVER_SETTINGS = {
   ...inGroup('General', {
     broadcastUri: secretSetting(
       'SYNC_BROADCAST_URI',
-      'Backbone for the update log that several instances share: postgres://, redis://, rediss://, nats:// or tls://; see docs/backbone.md.',
+      'Backbone for the update log that several instances share: postgres://, redis://, rediss://, nats:// or tls://; see docs/how-to/several-instances.md.',
     ),
     broadcastChannelName: textSetting(
       'SYNC_BROADCAST_CHANNEL_NAME',

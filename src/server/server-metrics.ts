@@ -1,23 +1,22 @@
-import { SyncError } from '../lib/errors.js';
-import { type Metrics, timed } from '../lib/metrics.js';
-import { withOverrides } from '../lib/with-overrides.js';
+import { type Metrics, timed } from '../lib/observe/metrics.js';
+import { withOverrides } from '../lib/run/with-overrides.js';
 import type { SocketServer } from '../pubsub/socket-server.js';
 import type { NamedBudget } from './budgets.js';
-import type { PolicyBundles } from './bundle/policy-bundles.js';
-import type { HourEvents } from './instances/hour.js';
-import type { Delivery, Publisher } from './publish.js';
-import type { SessionsSummary } from './sessions/sessions.js';
-import type { Waiters } from './sessions/waiters.js';
-import type { PolicySource, PolicySourceStatus } from './source/source.js';
+import type { ChangeStage } from './changes/stages.js';
+import type { LogMemory } from './log/log-memory.js';
+import type { ClientCounts } from './peers/client-counts.js';
+import type { Waiters } from './peers/waiters.js';
+import type { PolicyBundles } from './policy/bundle/policy-bundles.js';
+import type { PolicySource, PolicySourceStatus } from './policy/source/source.js';
 
 /** The parts that each scrape reads. */
 export interface ServerReadings {
-  readonly log: { readonly head: number };
+  readonly log: { readonly head: number; readonly memory: LogMemory };
   /** Whether the store of the log can be reached, and whether it takes updates. */
   readonly logUp: () => boolean;
   readonly logWrites: () => boolean;
   readonly sockets: Pick<SocketServer, 'connectionCount' | 'queued'>;
-  readonly sessions: () => SessionsSummary;
+  readonly clients: () => ClientCounts;
   readonly policy: () => PolicySourceStatus | undefined;
   readonly budgets: () => readonly NamedBudget[];
 }
@@ -25,8 +24,8 @@ export interface ServerReadings {
 /** The instruments of a server. */
 export type ServerMetrics = ReturnType<typeof createServerMetrics>;
 
-/** Creates the instruments. The measured parts do not know them: they are wrapped, or call a function. */
-export function createServerMetrics(metrics: Metrics, hour?: HourEvents) {
+/** Creates the instruments. What they measure tells stages, or is wrapped. */
+export function createServerMetrics(metrics: Metrics) {
   const published = metrics.counter('policysync_publish_total', 'Data updates that were published, by outcome');
   const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the response');
   const delivering = metrics.histogram(
@@ -47,48 +46,22 @@ export function createServerMetrics(metrics: Metrics, hour?: HourEvents) {
     'Sockets that were closed because they did not read or did not answer pings',
   );
   return {
-    /** Counts publishes by outcome and measures the successful ones. */
-    publisher: (publisher: Publisher): Publisher =>
-      withOverrides(publisher, {
-        publish: async (...args) => {
-          let outcome = 'failed';
-          const startedMs = performance.now();
-          try {
-            const result = await publisher.publish(...args);
-            outcome = 'ok';
-            return result;
-          } catch (error) {
-            if (error instanceof SyncError && error.status < 500) outcome = 'refused';
-            throw error;
-          } finally {
-            const tookMs = performance.now() - startedMs;
-            published.inc({ outcome });
-            if (outcome === 'ok') publishing.observe(tookMs / 1000);
-            if (outcome === 'ok') hour?.published(tookMs);
-            else hour?.refused();
-          }
-        },
-      }),
-    delivery: (delivery: Delivery): Delivery =>
-      withOverrides(delivery, {
-        publish: (publication) => {
-          const startedMs = performance.now();
-          const count = delivery.publish(publication);
-          delivering.observe((performance.now() - startedMs) / 1000);
-          delivered.inc({}, count);
-          hour?.delivered(count);
-          return count;
-        },
-      }),
-    bundles: (bundles: Pick<PolicyBundles, 'get'>): Pick<PolicyBundles, 'get'> =>
-      withOverrides(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
+    /** Takes what is counted and timed of changes. */
+    stage: (stage: ChangeStage): void => {
+      if (stage.of === 'publish') {
+        published.inc({ outcome: stage.outcome });
+        if (stage.outcome === 'ok') publishing.observe(stage.tookMs / 1000);
+      } else if (stage.of === 'delivery') {
+        delivering.observe(stage.tookMs / 1000);
+        delivered.inc({}, stage.subscribers);
+      } else if (stage.of === 'apply') applied.observe(stage.tookMs / 1000);
+    },
+    bundles: (bundles: Pick<PolicyBundles, 'get'>): Pick<PolicyBundles, 'get'> => ({
+      get: (request) => timed(building, () => bundles.get(request)),
+    }),
     source: <S extends PolicySource>(source: S): S => {
       const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
       return withOverrides(source, methods as Partial<S>);
-    },
-    applied: (seconds: number): void => {
-      applied.observe(seconds);
-      hour?.applied(seconds);
     },
     waits:
       (waitApplied: Waiters['waitApplied']): Waiters['waitApplied'] =>
@@ -105,15 +78,15 @@ export function createServerMetrics(metrics: Metrics, hour?: HourEvents) {
 export function addServerReadings(metrics: Metrics, readings: ServerReadings): void {
   const { sockets } = readings;
   /** Computed once per scrape: all gauges of a scrape are read in one turn of the event loop. */
-  let summary: SessionsSummary | undefined;
-  const sessions = (): SessionsSummary => {
-    if (summary === undefined) {
-      summary = readings.sessions();
+  let counted: ClientCounts | undefined;
+  const clients = (): ClientCounts => {
+    if (counted === undefined) {
+      counted = readings.clients();
       setImmediate(() => {
-        summary = undefined;
+        counted = undefined;
       });
     }
-    return summary;
+    return counted;
   };
   metrics.gauge('policysync_log_head', 'Last seq of the update log', () => readings.log.head);
   metrics.gauge('policysync_log_up', '1 while the update log can be reached and read, and takes updates', () =>
@@ -121,6 +94,13 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
   );
   metrics.gauge('policysync_log_writable', '0 from an update that the log refuses until it takes updates again', () =>
     Number(readings.logWrites()),
+  );
+  const { log } = readings;
+  metrics.gauge('policysync_log_entries', 'Live entries of the update log', () => log.memory.entries);
+  metrics.gauge(
+    'policysync_log_memory_share',
+    'What the live entries take of the memory that this server has for them, about: 1 is all of it',
+    () => log.memory.bytes / log.memory.limitBytes,
   );
   metrics.gauge('policysync_connections', 'Open sockets', () => sockets.connectionCount);
   const budgets = (member: 'used' | 'limit' | 'refused') => () =>
@@ -136,7 +116,7 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     ];
   });
   metrics.gauge('policysync_clients', 'Clients of this instance, by state', () => {
-    const { connected, plain, away, unhealthy, lagging } = sessions();
+    const { connected, plain, away, unhealthy, lagging } = clients();
     return Object.entries({ connected, plain, away, unhealthy, lagging }).map(([state, value]) => ({
       labels: { state },
       value,
@@ -145,12 +125,12 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
   metrics.gauge(
     'policysync_client_lag_updates',
     'Updates that the connected client that is farthest behind has not applied',
-    () => sessions().maxLagUpdates,
+    () => clients().maxLagUpdates,
   );
   metrics.gauge(
     'policysync_client_lag_seconds',
     'Age of the oldest update that a connected client has not applied',
-    () => sessions().maxLagSeconds,
+    () => clients().maxLagSeconds,
   );
   metrics.gauge('policysync_policy_source_up', '1 while the last refresh of the policy source succeeded', () => {
     const status = readings.policy();

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { loadSettings } from '../lib/options.js';
+import { readSettings } from '../lib/settings/options.js';
 import { SERVER_SETTINGS, type ServerSettings } from './options.js';
-import { logFact, startFacts, startWarnings } from './start-facts.js';
+import { logFact, serverStartFacts, startWarnings } from './start-facts.js';
 
 const WHO = { version: '1.2.3', nodeVersion: '24.1.0' };
 const LOG = { epoch: 'e', head: 7, durability: { level: 'durable' } } as const;
 
 function settings(env: Record<string, string>): ServerSettings & { stateDir: string } {
-  return { ...loadSettings(SERVER_SETTINGS, { env }).values, stateDir: '/state' };
+  return { ...readSettings(SERVER_SETTINGS, { env }).values, stateDir: '/state' };
 }
 
 function linesOf(env: Record<string, string>): string[] {
-  return startFacts(settings(env), WHO).map(({ about, text }) => `${about}: ${text}`);
+  return serverStartFacts(settings(env), WHO).map(({ about, text }) => `${about}: ${text}`);
 }
 
 it('says what a server follows, how, and who may call it, one fact a line', () => {

@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
-import { isLoopback } from '../lib/proxy.js';
-import type { StartFact } from '../lib/start-lines.js';
+import { isLoopback } from '../lib/net/proxy.js';
+import type { StartFact } from '../lib/observe/start-lines.js';
 import type { Durability } from './log/log-store.js';
 import type { ServerOptions } from './options.js';
-import { bundleLocation } from './source/bundle-api-config.js';
-import { parseGitRemote } from './source/git-remote.js';
+import { bundleLocation } from './policy/source/bundle-api-config.js';
+import { parseGitRemote } from './policy/source/git-remote.js';
 
 /** The facts that a server logs at its start. */
-export function startFacts(
+export function serverStartFacts(
   settings: ServerOptions,
   { version, nodeVersion }: { readonly version: string; readonly nodeVersion: string },
 ): StartFact[] {

@@ -4,9 +4,10 @@ import { dict, list } from './lists.js';
 import type { AskKind } from './session.js';
 
 /**
- * What the server asks a client of ours over the socket of its session, and what the client answers. The server calls
- * {@link ASK_METHOD} and expects no response; the client calls {@link ANSWER_METHOD} with the id of the ask. Nothing is asked that
- * the client did not list in its `subscribe`: older versions list nothing, and OPAL's peers have no session.
+ * What the server asks a client of ours over the socket of its session, and what the client
+ * answers. The server calls {@link ASK_METHOD} and expects no response; the client calls
+ * {@link ANSWER_METHOD} with the id of the ask. Nothing is asked that the client did not list in
+ * its `subscribe`: older versions list nothing, and OPAL's peers have no session.
  */
 
 export const ASK_METHOD = 'ask';
@@ -70,7 +71,10 @@ const boundedDetails = z.object({
   cannot: dict(text, { max: MAX_CANNOT }).optional(),
 }) satisfies z.ZodType<ClientDetails>;
 
-/** Arguments of the client's call. `done`: it did what was asked; `text` says what happened, for people. */
+/**
+ * Arguments of the client's call. `done`: it did what was asked; `text` says what happened, for
+ * people.
+ */
 export const answer = z.object({
   id: askId,
   done: z.boolean(),
@@ -78,11 +82,11 @@ export const answer = z.object({
   /** Of an ask for details. */
   details: boundedDetails.optional(),
 });
-export type Answer = z.infer<typeof answer>;
+export type AskAnswer = z.infer<typeof answer>;
 export type AnswerArguments = z.input<typeof answer>;
 
 /** A text that an answer may have. */
-export function answerText(given: string): string {
+export function boundedAnswer(given: string): string {
   return given.length > MAX_ANSWER_TEXT ? `${given.slice(0, MAX_ANSWER_TEXT - 3)}...` : given;
 }
 

@@ -1,7 +1,10 @@
 import * as z from 'zod';
 import { clientView } from './clients.js';
 
-/** `GET /clients/{id}` and `POST /clients/{id}/actions`: one client in full, and what it can be asked to do. Members may be added. */
+/**
+ * `GET /clients/{id}` and `POST /clients/{id}/actions`: one client in full, and what it can be
+ * asked to do. Members may be added.
+ */
 
 const millis = z.number();
 

@@ -3,7 +3,10 @@ import { policyError } from './clients.js';
 import { insider } from './insider.js';
 import { FAILURE_KINDS } from './session.js';
 
-/** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
+/**
+ * What a client tells of itself over its API, as the client writes it and
+ * `policysync status client` reads it. Times are ISO 8601.
+ */
 
 /** Why OPA's Go code answers a path at which there is nothing to compile. */
 export const NO_RULE = 'the policy has no rule at this path';
@@ -52,7 +55,10 @@ const lastTransaction = z
   })
   .nullable();
 
-/** `GET /healthy` of a client: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
+/**
+ * `GET /healthy` of a client: the same for healthy and unhealthy, beside the fields that OPAL's
+ * users read.
+ */
 export const clientHealth = z.object({
   now: z.string().describe('By the clock of the client, as all times of the response'),
   ready: z.boolean(),
@@ -89,7 +95,9 @@ export const clientHealth = z.object({
       .object({ total: z.number(), paths: insider(z.array(z.string())) })
       .optional()
       .describe('Documents that are here and are written with the first policy, not before: the first 100 paths'),
-    /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
+    /**
+     * Documents that no log and no configuration has any more; POST /orphans/prune removes them.
+     */
     orphaned: insider(z.array(z.string())),
     epoch: z.string().nullable(),
     applied_through: z.number().nullable(),
@@ -110,7 +118,7 @@ export const clientHealth = z.object({
   server: z.object({
     connected: z.boolean(),
     error: insider(z.string().nullable()),
-    code: z.string().nullable().describe('The code of that error (docs/errors.md)'),
+    code: z.string().nullable().describe('The code of that error (docs/reference/errors.md)'),
     since: z.string(),
     cut_off_since: z
       .string()

@@ -5,8 +5,8 @@ import { refusedFromBytes } from './refused-updates.js';
 import { position } from './session.js';
 
 /**
- * The response of `GET /clients`, as the server writes it and `sync-server status` reads it. Members that an older server or client
- * does not know are optional; a missing one says nothing.
+ * The response of `GET /clients`, as the server writes it and `policysync status` reads it. Members
+ * that an older server or client does not know are optional; a missing one says nothing.
  */
 
 const millis = z.number().describe('Milliseconds since 1970');
@@ -24,7 +24,10 @@ export type ClientFailure = z.infer<typeof clientFailure>;
 export const policyError = z.object({ message: z.string(), file: z.string().nullable(), line: z.number().nullable() });
 export type PolicyError = z.infer<typeof policyError>;
 
-/** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`policy_source`). */
+/**
+ * The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and
+ * `GET /clients` (`policy_source`).
+ */
 export const sourceView = z.object({
   state: z.enum(['none', 'starting', 'following', 'failing']),
   fetching: insider(z.string()).describe('How far the first fetch of the repository is'),
@@ -52,7 +55,7 @@ export const sourceView = z.object({
     'What is wrong with the refused commit, the first five, each with file and line where they are known',
   ),
   error: insider(z.string().nullable()).describe('Why the last look failed, or why its commit is refused'),
-  code: z.string().optional().describe('The code of that error (docs/errors.md)'),
+  code: z.string().optional().describe('The code of that error (docs/reference/errors.md)'),
   failing_since: z.iso
     .datetime()
     .optional()

@@ -9,7 +9,7 @@ export const commitProblem = z.object({
 export type CommitProblem = z.infer<typeof commitProblem>;
 
 /** `app/rbac.rego:7 does not compile: var x is unsafe`. Pure. */
-export function problemText({ message, file, line }: CommitProblem): string {
+export function commitProblemText({ message, file, line }: CommitProblem): string {
   if (file === undefined) return `the policy ${message}`;
   return line === undefined ? `${file} ${message}` : `${file}:${line} ${message}`;
 }
@@ -17,5 +17,5 @@ export function problemText({ message, file, line }: CommitProblem): string {
 /** The first of several problems, and how many more there are. Pure. */
 export function problemsText([first, ...more]: readonly CommitProblem[]): string {
   if (first === undefined) return 'nothing is known to be wrong';
-  return more.length === 0 ? problemText(first) : `${problemText(first)} (and ${more.length} more)`;
+  return more.length === 0 ? commitProblemText(first) : `${commitProblemText(first)} (and ${more.length} more)`;
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../lib/json.js';
-import { JsonText } from '../lib/json-text.js';
+import { parseJson } from '../lib/json/json.js';
+import { JsonText } from '../lib/json/json-text.js';
 import { dataUpdate, peerDataConfig, peerEntry, peerUpdate, serverDataSources } from './data.js';
-import { fieldProblems } from './error-body.js';
+import { fieldProblems } from './field-problems.js';
 import { parseKeepingData, parseKeepingSources } from './inline-data.js';
 
 const ENTRY = { url: 'http://source/a', topics: ['t'], dst_path: '/a' };

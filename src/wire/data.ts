@@ -1,19 +1,24 @@
 import * as z from 'zod';
-import { MAX_JSON_DEPTH } from '../lib/json-check.js';
-import { JsonText } from '../lib/json-text.js';
+import { isRecord } from '../lib/json/is-record.js';
+import { MAX_JSON_DEPTH } from '../lib/json/json-check.js';
+import { JsonText } from '../lib/json/json-text.js';
 import { isDocPath, isPointer } from './doc-path.js';
 import { dict, list, MANY } from './lists.js';
 
 /**
- * Data source entries and data updates: specification "DataSourceEntry" and specification "DataUpdate"; what OPAL adds is in opal-protocol P4.1.
- * Inline data stays text from the request to the engine (design D33), so parse bodies as `inline-data.ts` does.
+ * Data source entries and data updates: specification "DataSourceEntry" and specification
+ * "DataUpdate"; what OPAL adds is in opal-protocol P4.1. Inline data stays text from the request to
+ * the engine (design D33), so parse bodies as `inline-data.ts` does.
  */
 
 const docPath = z
   .string()
   .refine(isDocPath, 'must be a path of valid text and percent-escapes, without . and .. segments');
 
-/** Limits of one update: each topic and callback takes memory on every server and client for a long time. */
+/**
+ * Limits of one update: each topic and callback takes memory on every server and client for a long
+ * time.
+ */
 export const UPDATE_LIMITS = {
   entries: 10_000,
   topics: 100,
@@ -26,7 +31,10 @@ export const UPDATE_LIMITS = {
 /** HTTP methods that a fetch may use (opal-protocol P4.8). */
 export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
 
-/** How HTTP fetches (specification data-source-entry.config; members beyond `headers` from opal-protocol P4.8). */
+/**
+ * How HTTP fetches (specification data-source-entry.config; members beyond `headers` from
+ * opal-protocol P4.8).
+ */
 export const fetcherConfig = z.looseObject({
   fetcher: z.string().nullish(),
   headers: dict(z.string(), { max: UPDATE_LIMITS.headers }).nullish(),
@@ -46,8 +54,8 @@ export function isHttpFetcher(fetcher: string | null | undefined): boolean {
 }
 
 /**
- * `config` of an entry. Where HTTP fetches it has the form of {@link fetcherConfig}; for another provider it is an object
- * that only this provider can judge, on the client (opal-protocol P4.8).
+ * `config` of an entry. Where HTTP fetches it has the form of {@link fetcherConfig}; for another
+ * provider it is an object that only this provider can judge, on the client (opal-protocol P4.8).
  */
 export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).transform((config, context) => {
   if (!isHttpFetcher(config.fetcher)) return config;
@@ -59,8 +67,9 @@ export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).tran
 export type EntryConfig = z.infer<typeof entryConfig>;
 
 /**
- * The members of `config` that decide which document an entry gets (design D18): of HTTP method and body, of another provider
- * everything. Credentials do not: they may change, and the entry stays the same one.
+ * The members of `config` that decide which document an entry gets (design D18): of HTTP method and
+ * body, of another provider everything. Credentials do not: they may change, and the entry stays
+ * the same one.
  */
 export function sourceIdentity(config: EntryConfig | null | undefined): unknown[] {
   if (isHttpFetcher(config?.fetcher)) {
@@ -68,7 +77,7 @@ export function sourceIdentity(config: EntryConfig | null | undefined): unknown[
     return [config?.method ?? 'get', config?.data ?? null, ...isText];
   }
   const { fetcher, headers, connection_params: params, ...rest } = config ?? {};
-  const place = isObject(params) ? { ...params, user: undefined, password: undefined } : params;
+  const place = isRecord(params) ? { ...params, user: undefined, password: undefined } : params;
   return [fetcher?.toLowerCase(), sorted({ ...rest, connection_params: place })];
 }
 
@@ -81,13 +90,16 @@ function sorted(value: Record<string, unknown>): unknown {
 export const SAVE_METHODS = ['PUT', 'PATCH', 'DELETE'] as const;
 export type SaveMethod = (typeof SAVE_METHODS)[number];
 
-/** Strict strings are for people (specification versioning.strict-types): what a server or an external API writes is read as it is meant. */
+/**
+ * Strict strings are for people (specification versioning.strict-types): what a server or an
+ * external API writes is read as it is meant.
+ */
 function numberAsText(value: unknown): unknown {
   return typeof value === 'number' ? String(value) : value;
 }
 
 function withTextHeaders(config: unknown): unknown {
-  if (!isObject(config) || !('headers' in config) || !isObject(config.headers)) return config;
+  if (!isRecord(config) || !('headers' in config) || !isRecord(config.headers)) return config;
   const headers = Object.entries(config.headers).map(([name, value]: [string, unknown]) => [name, numberAsText(value)]);
   return { ...config, headers: Object.fromEntries(headers) };
 }
@@ -126,12 +138,23 @@ export const peerEntry = z.object({
     entryFields.save_method,
   ),
   periodic_update_interval: z.coerce.number().positive().nullish().catch(null),
-  /** Our own servers add the place in the update log (extension; never sent to peers that did not ask). */
+  /**
+   * Our own servers add the place in the update log (extension; never sent to peers that did not
+   * ask).
+   */
   seq: z.number().int().nonnegative().optional(),
   /** With `seq`: whether the operator configured it, or somebody published it. */
   origin: z.enum(['base', 'update']).optional(),
-  /** Pointers to objects of `data` that patches have made on their way: one goes with the last of its members. */
+  /**
+   * Pointers to objects of `data` that patches have made on their way: one goes with the last of
+   * its members.
+   */
   implied: list(z.string().refine(isPointer), { max: MANY }).optional(),
+  /**
+   * Of a DELETE: it removes what updates and base entries have put there, and hides nothing of any
+   * commit (design D48).
+   */
+  only_removes: z.boolean().optional(),
 });
 export type PeerEntry = z.infer<typeof peerEntry>;
 
@@ -155,13 +178,19 @@ export const dataUpdate = z.object({
   ...updateFields,
   id: z.string().min(1, `${NOT_EMPTY}: leave it out, and the server makes one`).max(UPDATE_LIMITS.idChars).nullish(),
   reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
-  /** Whether clients that connect later get it too, or for how many seconds (design D17). Default: the server's setting. */
+  /**
+   * Whether clients that connect later get it too, or for how many seconds (design D17). Default:
+   * the server's setting.
+   */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
   entries: list(dataSourceEntry, { max: UPDATE_LIMITS.entries, empty: 'must have at least one entry' }),
 });
 export type DataUpdate = z.infer<typeof dataUpdate>;
 
-/** A data update as it arrives over pub/sub. `seq`, `epoch` and `prev` come from our own servers only. */
+/**
+ * A data update as it arrives over pub/sub. `seq`, `epoch` and `prev` come from our own servers
+ * only.
+ */
 export const peerUpdate = z.object({
   id: z.string().nullish(),
   reason: z.coerce.string().nullish(),
@@ -180,24 +209,32 @@ export const peerUpdate = z.object({
 });
 export type PeerUpdate = z.infer<typeof peerUpdate>;
 
-/** Response of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the client negotiated them. */
+/**
+ * Response of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the
+ * client negotiated them.
+ */
 export const peerDataConfig = z.object({
   entries: list(peerEntry, { max: MANY }).default([]),
   epoch: z.string().optional(),
   head: z.number().int().nonnegative().optional(),
-  /** True when the operator set base entries (also to an empty list); only then may missing ones be pruned (design D11). */
+  /**
+   * True when the operator set base entries (also to an empty list); only then may missing ones be
+   * pruned (design D11).
+   */
   base_set: z.boolean().optional(),
 });
 export type PeerDataConfig = z.infer<typeof peerDataConfig>;
 
 /**
- * SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (specification "DataSourceConfig").
- * OPAL's model prints the other one as null.
+ * SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API
+ * (specification "DataSourceConfig"). OPAL's model prints the other one as null.
  */
 export const serverDataSources = z.union([
   z
     .strictObject({
-      config: z.object({ entries: list(peerEntry.omit({ implied: true }), { max: MANY }).default([]) }),
+      config: z.object({
+        entries: list(peerEntry.omit({ implied: true, only_removes: true }), { max: MANY }).default([]),
+      }),
       external_source_url: z.null().optional(),
     })
     .transform(({ config }) => ({ config })),
@@ -206,7 +243,3 @@ export const serverDataSources = z.union([
     .transform(({ external_source_url }) => ({ external_source_url })),
 ]);
 export type ServerDataSources = z.infer<typeof serverDataSources>;
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

@@ -1,14 +1,19 @@
 import { SyncError } from '../lib/errors.js';
 
-/** A place in the engine's document tree in its one normal form: decoded segments; the root is `[]` (design D8). */
+/**
+ * A place in the engine's document tree in its one normal form: decoded segments; the root is `[]`
+ * (design D8).
+ */
 export type DocPath = readonly string[];
 
 /**
- * Parses a `dst_path`: leading, trailing and doubled slashes are ignored, percent-escapes are decoded. Throws
- * `request_invalid` for `.`, `..`, broken escapes, and half a surrogate pair, which no URL and no UTF-8 text can have.
+ * Parses a `dst_path`: leading, trailing and doubled slashes are ignored, percent-escapes are
+ * decoded. Throws `request_invalid` for `.`, `..`, broken escapes, and half a surrogate pair, which
+ * no URL and no UTF-8 text can have.
  */
 export function parseDocPath(text: string): DocPath {
-  // As long as it is, and no longer: a client keeps some for each document, and a list that grows has room for seventeen.
+  // As long as it is, and no longer: a client keeps some for each document, and a list that grows
+  // has room for seventeen.
   const named = text.split('/').filter((raw) => raw !== '');
   return named.map((raw) => {
     let segment: string;
@@ -23,7 +28,10 @@ export function parseDocPath(text: string): DocPath {
   });
 }
 
-/** Why no URL of the engine can have a segment, however it is escaped; undefined if one can. `..` would lead to another document. */
+/**
+ * Why no URL of the engine can have a segment, however it is escaped; undefined if one can. `..`
+ * would lead to another document.
+ */
 export function segmentProblem(segment: string): string | undefined {
   if (segment === '.' || segment === '..') return `has a segment ${JSON.stringify(segment)}`;
   return /\p{Surrogate}/u.test(segment) ? 'has half a surrogate pair' : undefined;
@@ -43,7 +51,10 @@ function succeeds(parse: () => unknown): boolean {
   }
 }
 
-/** The path as it stands in an engine URL: each segment escaped, a leading slash, empty for the root. */
+/**
+ * The path as it stands in an engine URL: each segment escaped, a leading slash, empty for the
+ * root.
+ */
 export function docPathUrl(path: DocPath): string {
   return path.map((segment) => `/${encodeURIComponent(segment)}`).join('');
 }
@@ -69,8 +80,8 @@ export function lengthProblem(pointer: string): string | undefined {
 }
 
 /**
- * Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty nor starts with `/`, and for segments
- * that no document path has: what a patch names becomes one.
+ * Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty
+ * nor starts with `/`, and for segments that no document path has: what a patch names becomes one.
  */
 export function parsePointer(pointer: string): DocPath {
   if (pointer === '') return [];

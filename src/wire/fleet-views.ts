@@ -3,11 +3,17 @@ import { sourceView } from './clients.js';
 import { fleetInstance } from './fleet.js';
 import { insider } from './insider.js';
 
-/** Responses about documents, policy files and server instances, which the page at `/ui` reads. Members may be added. */
+/**
+ * Responses about documents, policy files and server instances, which the page at `/ui` reads.
+ * Members may be added.
+ */
 
 const millis = z.number();
 
-/** One document of `GET /data/documents`: what a new client would write at a path, without its value. */
+/**
+ * One document of `GET /data/documents`: what a new client would write at a path, without its
+ * value.
+ */
 export const dataDocument = z.object({
   path: z.string(),
   origin: z.enum(['base', 'update']).describe('base: an entry of the data configuration'),

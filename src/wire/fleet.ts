@@ -3,8 +3,9 @@ import { policyError, sourceView } from './clients.js';
 import { traceConvergence } from './trace.js';
 
 /**
- * The fleet as `GET /ui/events` streams it: a snapshot, then what changed. The server writes it; the page at `/ui` and
- * `policysync status --watch` read it. Times are milliseconds since 1970 by the clock of the server. Members may be added.
+ * The fleet as `GET /ui/events` streams it: a snapshot, then what changed. The server writes it;
+ * the page at `/ui` and `policysync status --watch` read it. Times are milliseconds since 1970 by
+ * the clock of the server. Members may be added.
  */
 
 const millis = z.number();
@@ -220,8 +221,9 @@ export const fleetEnd = z.object({
 export type FleetEnd = z.infer<typeof fleetEnd>;
 
 /**
- * Names of the events of the stream, with what their data is. While somebody watches there is a delta at least every 10 seconds, if only
- * with `at`: a reader that hears nothing for longer takes the stream for dead.
+ * Names of the events of the stream, with what their data is. While somebody watches there is a
+ * delta at least every 10 seconds, if only with `at`: a reader that hears nothing for longer takes
+ * the stream for dead.
  */
 export const FLEET_EVENTS = { snapshot: fleetSnapshot, delta: fleetDelta, end: fleetEnd } as const;
 

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import * as ws from 'ws';
 import { ANY_CHARACTER } from '../../test/support/any-character.js';
 import { SyncError } from '../lib/errors.js';
-import { parseJson } from '../lib/json.js';
+import { parseJson } from '../lib/json/json.js';
 import {
   argumentText,
   frame,

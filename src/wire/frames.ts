@@ -1,19 +1,26 @@
 import * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
-import { parseJson } from '../lib/json.js';
-import { MAX_READ_DEPTH } from '../lib/json-check.js';
-import { members } from '../lib/json-text.js';
+import { parseJson } from '../lib/json/json.js';
+import { MAX_READ_DEPTH } from '../lib/json/json-check.js';
+import { members } from '../lib/json/json-text.js';
 
 /**
- * Pub/sub frames: OPAL's RPC framing over WebSocket text messages (opal-protocol P1.2). One JSON object with a
- * `request`, a `response`, or both. Receivers read liberally; both keys are always written.
+ * Pub/sub frames: OPAL's RPC framing over WebSocket text messages (opal-protocol P1.2). One JSON
+ * object with a `request`, a `response`, or both. Receivers read liberally; both keys are always
+ * written.
  */
 
-/** Our extensions on the socket, negotiated with {@link PROTOCOL_HEADER}; raised when a frame or a schema changes. */
+/**
+ * Our extensions on the socket, negotiated with {@link PROTOCOL_HEADER}; raised when a frame or a
+ * schema changes.
+ */
 export const PROTOCOL_VERSION = 2;
 /** Upgrade header: a client offers its version, our server returns the one that both speak. */
 export const PROTOCOL_HEADER = 'x-sync-protocol';
-/** Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB (opal-protocol P1.1). */
+/**
+ * Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB
+ * (opal-protocol P1.1).
+ */
 export const OPAL_FRAME_LIMIT_BYTES = 1_048_576;
 
 const requestPart = z.object({
@@ -53,8 +60,8 @@ export function responseFrame(result: unknown, resultType: 'bool' | 'str' | null
 }
 
 /**
- * A notify frame around data that is JSON text already: the data is spliced in, so it is encoded once for all topics.
- * `ids` are constant for one publication (design D30).
+ * A notify frame around data that is JSON text already: the data is spliced in, so it is encoded
+ * once for all topics. `ids` are constant for one publication (design D30).
  */
 export function notifyFrame(
   topic: string,
@@ -71,8 +78,8 @@ export function notifyFrame(
 }
 
 /**
- * Reads one text message. Gives undefined for JSON that is no frame: receivers ignore that (opal-protocol P1.2). Throws
- * `frame_invalid` for a text that is not JSON.
+ * Reads one text message. Gives undefined for JSON that is no frame: receivers ignore that
+ * (opal-protocol P1.2). Throws `frame_invalid` for a text that is not JSON.
  */
 export function readFrame(text: string): Frame | undefined {
   let value: unknown;
@@ -86,8 +93,8 @@ export function readFrame(text: string): Frame | undefined {
 }
 
 /**
- * An argument of the request in a frame as its JSON text, so that numbers survive (design D33); `null` where it is
- * missing. The text is one that {@link readFrame} gave a request for.
+ * An argument of the request in a frame as its JSON text, so that numbers survive (design D33);
+ * `null` where it is missing. The text is one that {@link readFrame} gave a request for.
  */
 export function argumentText(text: string, name: string): string {
   const request = members(text.trim()).get('request');
@@ -96,7 +103,10 @@ export function argumentText(text: string, name: string): string {
   return members(args).get(name) ?? 'null';
 }
 
-/** The topics of a `subscribe`, `unsubscribe` or `publish`: a list of texts, or one text; undefined for all else. */
+/**
+ * The topics of a `subscribe`, `unsubscribe` or `publish`: a list of texts, or one text; undefined
+ * for all else.
+ */
 export function topicList(value: unknown): string[] | undefined {
   if (typeof value === 'string') return [value];
   if (!Array.isArray(value)) return undefined;
@@ -104,7 +114,10 @@ export function topicList(value: unknown): string[] | undefined {
   return topics.length === value.length ? topics : undefined;
 }
 
-/** A text message as it goes over the socket of a server, encoded once for however many peers get it. */
+/**
+ * A text message as it goes over the socket of a server, encoded once for however many peers get
+ * it.
+ */
 export interface TextFrame {
   /** Header and text; shared, so never changed. */
   readonly bytes: Buffer;
@@ -114,7 +127,10 @@ export interface TextFrame {
 
 /** One final frame, not masked (RFC 6455 section 5.2: what a server sends has no mask). */
 const FINAL_TEXT = 0x81;
-/** Lengths up to here stand in the second byte; these two values say that 2 or 8 bytes with the length follow. */
+/**
+ * Lengths up to here stand in the second byte; these two values say that 2 or 8 bytes with the
+ * length follow.
+ */
 const SHORT = 125;
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;

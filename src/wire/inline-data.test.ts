@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../lib/json.js';
-import { JsonSyntaxError, MAX_JSON_DEPTH } from '../lib/json-check.js';
-import { JsonText } from '../lib/json-text.js';
+import { parseJson } from '../lib/json/json.js';
+import { JsonSyntaxError, MAX_JSON_DEPTH } from '../lib/json/json-check.js';
+import { JsonText } from '../lib/json/json-text.js';
 import { keepingData, parseKeepingData } from './inline-data.js';
 
 /** The value, and in how many steps it was made. */

@@ -1,18 +1,23 @@
 import { isUtf8 } from 'node:buffer';
-import { jsonString, parseChecked, parseJson } from '../lib/json.js';
-import { JsonCheck, MAX_JSON_DEPTH, MAX_READ_DEPTH, type MemberWatch } from '../lib/json-check.js';
-import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
+import { isRecord } from '../lib/json/is-record.js';
+import { jsonString, parseChecked, parseJson } from '../lib/json/json.js';
+import { JsonCheck, MAX_JSON_DEPTH, MAX_READ_DEPTH, type MemberWatch } from '../lib/json/json-check.js';
+import { JsonText, jsonOrUndefined, members } from '../lib/json/json-text.js';
 
 /**
- * Parses JSON with inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
- * written (design D33), and everything else is plain. Data that is nested deeper than engines accept is parsed, too, so
- * that the schemas reject it. Inline data may be most of many megabytes: all bytes are read once, and only the rest becomes values.
+ * Parses JSON with inline data: each `entries[].data` that is present and not null stays text, byte
+ * by byte as it was written (design D33), and everything else is plain. Data that is nested deeper
+ * than engines accept is parsed, too, so that the schemas reject it. Inline data may be most of
+ * many megabytes: all bytes are read once, and only the rest becomes values.
  */
 
 /** Bytes that are read in one step: some milliseconds. */
 const STEP_BYTES = 256 * 1024;
 
-/** Most values that a text may have beside inline data. Each becomes an object of the program: 50 bytes for two of text. */
+/**
+ * Most values that a text may have beside inline data. Each becomes an object of the program: 50
+ * bytes for two of text.
+ */
 const MAX_VALUES = 500_000;
 
 /** Thrown for a text with too many values, before any is made. */
@@ -25,8 +30,8 @@ export class TooManyValues extends Error {
 }
 
 /**
- * Parses JSON bytes in steps, so that the caller can yield the event loop. The bytes must not change. Throws
- * `JsonSyntaxError` and {@link TooManyValues}.
+ * Parses JSON bytes in steps, so that the caller can yield the event loop. The bytes must not
+ * change. Throws `JsonSyntaxError` and {@link TooManyValues}.
  */
 export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
@@ -45,7 +50,8 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
     yield* countValues([bytes]);
     return parseChecked(bytes.toString());
   }
-  // Each span's place is taken by its index, so that of repeated names the one that counts is found by itself.
+  // Each span's place is taken by its index, so that of repeated names the one that counts is found
+  // by itself.
   const rest: Buffer[] = [];
   let through = 0;
   for (const [index, { start, end }] of spans.entries()) {
@@ -63,7 +69,10 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   return value;
 }
 
-/** Throws {@link TooManyValues}. Commas and brackets within texts count, too: legitimate texts are far from the limit. */
+/**
+ * Throws {@link TooManyValues}. Commas and brackets within texts count, too: legitimate texts are
+ * far from the limit.
+ */
 function* countValues(parts: readonly Buffer[]): Generator<undefined, void> {
   if (parts.reduce((sum, { length }) => sum + length, 0) <= MAX_VALUES) return;
   let left = MAX_VALUES;
@@ -94,13 +103,14 @@ export function parseKeepingData(text: string): unknown {
 /** {@link parseKeepingData} for SYNC_DATA_CONFIG_SOURCES, where the entries lie below `config`. */
 export function parseKeepingSources(text: string): unknown {
   const value = parseJson(text);
-  const config = isObject(value) ? members(text.trim()).get('config') : undefined;
+  const config = isRecord(value) ? members(text.trim()).get('config') : undefined;
   return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
 }
 
 /**
- * The value of a text that can have no inline data, since no name in it is `data`, however it is spelled; most updates
- * have none. Undefined if it may have some, and for a text that is not JSON: the full parse says what is wrong.
+ * The value of a text that can have no inline data, since no name in it is `data`, however it is
+ * spelled; most updates have none. Undefined if it may have some, and for a text that is not JSON:
+ * the full parse says what is wrong.
  */
 function withoutData(text: string): unknown {
   return text.includes('"data"') || text.includes('\\') ? undefined : jsonOrUndefined(text);
@@ -172,10 +182,6 @@ function isSpace(byte: number | undefined): boolean {
 }
 
 function entriesOf(value: unknown): { data?: unknown }[] {
-  const entries = isObject(value) && 'entries' in value ? value.entries : undefined;
-  return Array.isArray(entries) ? entries.filter(isObject) : [];
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  const entries = isRecord(value) && 'entries' in value ? value.entries : undefined;
+  return Array.isArray(entries) ? entries.filter(isRecord) : [];
 }

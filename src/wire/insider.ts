@@ -2,8 +2,9 @@ import * as z from 'zod';
 import { plainForm } from './lists.js';
 
 /**
- * Members of answers that only insiders get (`auth/caller.ts`): texts of failures, which can quote a response from inside of a network, and
- * addresses of internal services. For all others they are missing. A mark in the schema says so, `/openapi.json` has it.
+ * Members of answers that only insiders get (`auth/caller.ts`): texts of failures, which can quote
+ * a response from inside of a network, and addresses of internal services. For all others they are
+ * missing. A mark in the schema says so, `/openapi.json` has it.
  */
 const MARK = 'x-insider';
 
@@ -31,7 +32,9 @@ interface Cut {
   readonly each: Cut | undefined;
 }
 
-/** Returns what leaves out all that is for insiders of values of a schema; undefined if nothing is. */
+/**
+ * Returns what leaves out all that is for insiders of values of a schema; undefined if nothing is.
+ */
 export function insiderCut(schema: z.ZodType): ((value: unknown) => unknown) | undefined {
   const cut = cutOf(schema);
   return cut && ((value) => withoutInside(value, cut));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../lib/json.js';
+import { parseJson } from '../lib/json/json.js';
 import { parsePointer } from './doc-path.js';
 import {
   asOwn,

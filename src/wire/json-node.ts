@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { elements, jsonKind, members, objectText } from '../lib/json-text.js';
+import { elements, jsonKind, members, objectText } from '../lib/json/json-text.js';
 import { type DocPath, docPathPointer } from './doc-path.js';
 
 /** A document's bytes: in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
@@ -12,13 +12,16 @@ export interface Body {
   stream(): string | NodeJS.ReadableStream;
   /** Releases the spool file, if any. */
   dispose(): Promise<void>;
-  /** Keeps the bytes, whoever disposes of them, until the returned function is called. Missing: they are in memory. */
+  /**
+   * Keeps the bytes, whoever disposes of them, until the returned function is called. Missing: they
+   * are in memory.
+   */
   pin?(): () => Promise<void>;
 }
 
 /**
- * A document subtree, composed from overlapping documents: texts stay as written and are parsed only where one document lies
- * inside another. `undefined` stands for "no document".
+ * A document subtree, composed from overlapping documents: texts stay as written and are parsed
+ * only where one document lies inside another. `undefined` stands for "no document".
  */
 export type Node = Leaf | Branch;
 
@@ -78,19 +81,29 @@ export function nodeAt(node: Node | undefined, path: DocPath): Node | undefined 
   return at;
 }
 
+/** Objects that were made on the way to one value, and that nothing else has. */
+export type MadeNode = Map<ReadonlyMap<string, Node>, Map<string, Node>>;
+
 /**
- * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are created, and implied; a parent that is no
- * object becomes one (a later write below it wins, design D6). Removing what is not there changes nothing. An implied parent goes with its
- * last member.
+ * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are
+ * created, and implied; a parent that is no object becomes one (a later write below it wins, design
+ * D6). Removing what is not there changes nothing. An implied parent goes with its last member.
+ * What is `made` already is changed in place: many values in one object cost no copy of it each.
  */
-export function withValue(node: Node | undefined, path: DocPath, value: Node | undefined): Node | undefined {
+export function withValue(
+  node: Node | undefined,
+  path: DocPath,
+  value: Node | undefined,
+  made?: MadeNode,
+): Node | undefined {
   const [segment, ...rest] = path;
   if (segment === undefined) return value;
   if (value === undefined && !isObject(node)) return node;
   const before = membersOf(node);
   if (value === undefined && !before.has(segment)) return node;
-  const after = new Map(before);
-  const child = withValue(before.get(segment), rest, value);
+  const after = made?.get(before) ?? new Map(before);
+  made?.set(after, after);
+  const child = withValue(before.get(segment), rest, value, made);
   if (child === undefined) after.delete(segment);
   else after.set(segment, child);
   return branchOf(after, !isObject(node) || isImplied(node));
@@ -155,7 +168,10 @@ export function sameNode(a: Node | undefined, b: Node | undefined): boolean {
   return true;
 }
 
-/** A body around a text in memory; nearly every document is one. `bytes`: the text in UTF-8, where the caller has it. */
+/**
+ * A body around a text in memory; nearly every document is one. `bytes`: the text in UTF-8, where
+ * the caller has it.
+ */
 export function bodyOfText(text: string, bytes: Uint8Array | string = text): Body & AsyncDisposable {
   const give = (): string => text;
   return {

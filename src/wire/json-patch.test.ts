@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { cpuTimer } from '../../test/support/cpu-time.js';
-import { parseJson } from '../lib/json.js';
+import { parseJson } from '../lib/json/json.js';
 import { leafOf, nodeText, withValue } from './json-node.js';
 import { applyPatch, PatchRefused, parsePatch, patchedAt } from './json-patch.js';
 
@@ -13,7 +13,10 @@ function patched(document: string | undefined, patch: unknown): string | undefin
 }
 
 describe('a patch', () => {
-  /** From RFC 6902 appendix A, and design D16 where it differs: missing parents are made, removing nothing succeeds. */
+  /**
+   * From RFC 6902 appendix A, and design D16 where it differs: missing parents are made, removing
+   * nothing succeeds.
+   */
   const TABLE: [string, string | undefined, unknown, unknown][] = [
     ['adds a member', '{"foo":"bar"}', [{ op: 'add', path: '/baz', value: 'qux' }], { foo: 'bar', baz: 'qux' }],
     [

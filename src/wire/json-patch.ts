@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { errorText } from '../lib/errors.js';
-import { parseJson } from '../lib/json.js';
-import { depthProblem } from '../lib/json-check.js';
-import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
+import { parseJson } from '../lib/json/json.js';
+import { depthProblem } from '../lib/json/json-check.js';
+import { elements, JsonText, jsonKind, members } from '../lib/json/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import {
   asOwn,
@@ -32,8 +32,9 @@ export class PatchRefused extends Error {
 const rawOp = z.object({ op: z.string(), path: z.string(), from: z.string().nullish() });
 
 /**
- * The operations in the text of a patch as values, without those that they write, which may be most of many megabytes: for each of
- * those, an empty object. What is no list of objects shows as what it is.
+ * The operations in the text of a patch as values, without those that they write, which may be most
+ * of many megabytes: for each of those, an empty object. What is no list of objects shows as what
+ * it is.
  */
 export function patchShape(text: string): unknown {
   return jsonKind(text) === 'array' ? elements(text).map(opShape) : shape(text);
@@ -91,9 +92,10 @@ function pointer(text: string, index: number): DocPath {
 }
 
 /**
- * Applies a patch to a node, all or nothing. Missing parents are created, and removing a missing value succeeds (design
- * D16); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}, and one after which all documents
- * as one would be nested deeper than OPA reads. `above`: segments of the path of the node.
+ * Applies a patch to a node, all or nothing. Missing parents are created, and removing a missing
+ * value succeeds (design D16); elements of lists follow RFC 6902. Refuses a patch that would cost
+ * more than {@link MOST_CUT}, and one after which all documents as one would be nested deeper than
+ * OPA reads. `above`: segments of the path of the node.
  */
 export function applyPatch(node: Node | undefined, ops: readonly PatchOp[], above = 0): Node | undefined {
   const draft = new Draft(node, above);
@@ -102,7 +104,10 @@ export function applyPatch(node: Node | undefined, ops: readonly PatchOp[], abov
   return at;
 }
 
-/** The node, which is below `above` segments, with a patch applied to what is at `path` in it; see {@link applyPatch}. */
+/**
+ * The node, which is below `above` segments, with a patch applied to what is at `path` in it; see
+ * {@link applyPatch}.
+ */
 export function patchedAt(
   node: Node | undefined,
   path: DocPath,
@@ -112,7 +117,10 @@ export function patchedAt(
   return withValue(node, path, applyPatch(nodeAt(node, path), ops, above + path.length));
 }
 
-/** Which operations of a patch write something that is nested too deep, and why. `above`: segments of the path of the patch. */
+/**
+ * Which operations of a patch write something that is nested too deep, and why. `above`: segments
+ * of the path of the patch.
+ */
 export function depthProblems(
   ops: readonly PatchOp[],
   above: number,
@@ -124,8 +132,9 @@ export function depthProblems(
 }
 
 /**
- * Characters that one patch may parse, a second of work, beside a few passes over the whole document. What an operation has parsed is
- * cached for the next one: more is needed only if long values are read again and again.
+ * Characters that one patch may parse, a second of work, beside a few passes over the whole
+ * document. What an operation has parsed is cached for the next one: more is needed only if long
+ * values are read again and again.
  */
 const MOST_CUT = 128 * 1024 * 1024;
 const LOOKS = 32;
@@ -133,11 +142,14 @@ const LOOKS = 32;
 const MEMBER_COST = 8;
 
 /**
- * Characters that the copies of one patch may have: a copy of what was copied doubles a document, and a few hundred bytes would fill the
- * memory of every client.
+ * Characters that the copies of one patch may have: a copy of what was copied doubles a document,
+ * and a few hundred bytes would fill the memory of every client.
  */
 const MOST_COPIED = 16 * 1024 * 1024;
-/** Characters that a document may have with what is copied into it: several patches are no way around. */
+/**
+ * Characters that a document may have with what is copied into it: several patches are no way
+ * around.
+ */
 const MOST_WITH_COPIES = 64 * 1024 * 1024;
 
 /** The result of a patch so far. It has no other owner, so it is changed in place. */
@@ -233,7 +245,10 @@ class Draft {
     return text;
   }
 
-  /** A value that will be in two places: printed, since a value that may change must be in one alone. */
+  /**
+   * A value that will be in two places: printed, since a value that may change must be in one
+   * alone.
+   */
   copyOf(node: Node): Node {
     this.#documentSize ??= sizeOf(this.#document);
     this.#copied += sizeOf(node);
@@ -298,7 +313,10 @@ function applyOp(node: Node | undefined, op: PatchOp, draft: Draft): Node | unde
   }
 }
 
-/** Sets or removes the value at a path; where the way leads through a list, the list is edited by index. */
+/**
+ * Sets or removes the value at a path; where the way leads through a list, the list is edited by
+ * index.
+ */
 function edit(
   node: Node | undefined,
   path: DocPath,
@@ -308,7 +326,8 @@ function edit(
 ): Node | undefined {
   if (path.at(-1) === '-' && how === 'add' && value !== undefined) {
     const target = draft.at(node, path.slice(0, -1));
-    // Of an object `-` is a member; anything else would become an object with that member, which nobody means.
+    // Of an object `-` is a member; anything else would become an object with that member, which
+    // nobody means.
     const takes = draft.isList(target) || isObject(target);
     if (!takes) throw new PatchRefused(`${JSON.stringify(path.join('/'))}: there is no list to append to`);
   }
@@ -342,7 +361,10 @@ function edit(
   return placed(node, path, value, draft);
 }
 
-/** Sets or removes the value at a path of objects, in place where the draft has made what is changed. */
+/**
+ * Sets or removes the value at a path of objects, in place where the draft has made what is
+ * changed.
+ */
 function placed(node: Node | undefined, path: DocPath, value: Node | undefined, draft: Draft): Node | undefined {
   const [segment, ...rest] = path;
   if (segment === undefined) return value;

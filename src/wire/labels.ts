@@ -1,8 +1,9 @@
 import * as z from 'zod';
+import { isRecord } from '../lib/json/is-record.js';
 
 /**
- * The labels of a client, `app=billing,zone=a`: what its operator says it is, so that people can sort the fleet. The client tells
- * them; nothing proves them.
+ * The labels of a client, `app=billing,zone=a`: what its operator says it is, so that people can
+ * sort the fleet. The client tells them; nothing proves them.
  */
 
 /** Most labels of one client. */
@@ -32,7 +33,10 @@ export function labelProblem(key: string, value: string): string | undefined {
   return undefined;
 }
 
-/** Reads `app=billing,zone=a`; the items may be apart already. Throws an `Error` that says what is wrong, and with which label. */
+/**
+ * Reads `app=billing,zone=a`; the items may be apart already. Throws an `Error` that says what is
+ * wrong, and with which label.
+ */
 export function parseLabels(given: string | readonly string[]): Labels {
   const items = (typeof given === 'string' ? given.split(',') : given).map((item) => item.trim());
   const labels = new Map<string, string>();
@@ -62,7 +66,7 @@ export function checkedLabels(labels: Labels): Labels {
 export const peerLabels = z.custom<Labels>(isLabels, `must be at most ${MAX_LABELS} labels`);
 
 function isLabels(given: unknown): boolean {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return false;
+  if (!isRecord(given)) return false;
   const entries = Object.entries(given);
   return (
     entries.length <= MAX_LABELS &&

@@ -4,13 +4,13 @@ import * as z from 'zod';
 import { cpuTimer } from '../../test/support/cpu-time.js';
 import { type ListPlace, listPlaces, wrongElements } from '../../test/support/schema-lists.js';
 import * as bundle from './bundle.js';
+import * as updates from './catch-up-page.js';
 import * as data from './data.js';
-import { fieldProblems } from './error-body.js';
+import { fieldProblems } from './field-problems.js';
 import * as frames from './frames.js';
 import { dict, jsonSchemaOf, list, MANY, MAX_PROBLEMS } from './lists.js';
 import * as report from './report.js';
 import * as session from './session.js';
-import * as updates from './updates.js';
 
 /** More than a list takes, or as many as a body can have. */
 const TOO_MANY = { list: MANY + 1, dict: 100_000 };

@@ -1,8 +1,10 @@
 import * as z from 'zod';
+import { isRecord } from '../lib/json/is-record.js';
 
 /**
- * Lists and maps from outside. The number of elements is checked before any element, and reading stops after {@link MAX_PROBLEMS} wrong
- * ones: a million wrong elements cost little more than twenty.
+ * Lists and maps from outside. The number of elements is checked before any element, and reading
+ * stops after {@link MAX_PROBLEMS} wrong ones: a million wrong elements cost little more than
+ * twenty.
  */
 
 /** Most problems that a response names. */
@@ -33,7 +35,10 @@ export function plainForm(schema: object): PlainForm | undefined {
   return plainForms.get(schema);
 }
 
-/** A list of at most `max` elements; `empty`: the message for an empty one, if it must have elements. */
+/**
+ * A list of at most `max` elements; `empty`: the message for an empty one, if it must have
+ * elements.
+ */
 export function list<T extends z.ZodType>(element: T, { max, empty }: { max: number; empty?: string }): ListOf<T> {
   const tooMany = `must be at most ${max}`;
   const bounded = z.array(z.unknown()).max(max, tooMany);
@@ -63,10 +68,7 @@ export function list<T extends z.ZodType>(element: T, { max, empty }: { max: num
 
 /** An object with names that the sender chooses, at most `max` of them. */
 export function dict<T extends z.ZodType>(value: T, { max }: { max: number }): DictOf<T> {
-  const members = z.custom<Record<string, unknown>>(
-    (given) => typeof given === 'object' && given !== null && !Array.isArray(given),
-    'must be an object',
-  );
+  const members = z.custom<Record<string, unknown>>((given) => isRecord(given), 'must be an object');
   const schema: DictOf<T> = members.transform((given, context) => {
     const parsed: [string, z.output<T>][] = [];
     const problems = new Problems(context);
@@ -88,7 +90,10 @@ export function dict<T extends z.ZodType>(value: T, { max }: { max: number }): D
   return schema;
 }
 
-/** The JSON Schema of a schema, with the lists of this module as what they are; a check by code is left open. */
+/**
+ * The JSON Schema of a schema, with the lists of this module as what they are; a check by code is
+ * left open.
+ */
 export function jsonSchemaOf(
   schema: z.ZodType,
   options: Pick<z.core.ToJSONSchemaParams, 'io' | 'reused' | 'target'>,

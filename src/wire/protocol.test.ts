@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { it } from 'node:test';
 import * as z from 'zod';
 import * as bundle from './bundle.js';
+import * as updates from './catch-up-page.js';
 import * as clientAsk from './client-ask.js';
 import * as data from './data.js';
 import * as frames from './frames.js';
@@ -10,9 +11,11 @@ import { jsonSchemaOf } from './lists.js';
 import * as report from './report.js';
 import * as session from './session.js';
 import * as topics from './topics.js';
-import * as updates from './updates.js';
 
-/** What the wire was when somebody last looked at it: the version, and a hash of each schema and of what is written. */
+/**
+ * What the wire was when somebody last looked at it: the version, and a hash of each schema and of
+ * what is written.
+ */
 const RECORDED: { version: number; hashes: Record<string, string> } = {
   version: 2,
   hashes: {
@@ -28,9 +31,9 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'data.dataUpdate': 'ef7953820fb608c7',
     'data.entryConfig': '57821e0a65621e92',
     'data.fetcherConfig': '33150a8e8ecba214',
-    'data.peerDataConfig': 'edfad244657c89e4',
-    'data.peerEntry': 'b139850436221331',
-    'data.peerUpdate': '64e387683203eb91',
+    'data.peerDataConfig': '4e6ce401fc17e12f',
+    'data.peerEntry': '93c6bd5c8db21c4d',
+    'data.peerUpdate': 'c1f1117b18bd5edf',
     'data.serverDataSources': '1d932ea4c7aa953a',
     'data.updateCallback': '2467c4edc52798d6',
     'frames.frame': 'd45ab66e8c7039ae',
@@ -46,15 +49,18 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'session.sessionAnswer': '8ed7d97096ac6638',
     'session.sessionReport': 'c2c617f57d372cb2',
     'session.sessionSubscribe': 'a07acfddb7ef9fe8',
-    'updates.loggedUpdate': 'e888b899b0e2f591',
-    'updates.updatesPage': '8043f9a252cb2b93',
+    'updates.loggedUpdate': '36362bedf1ad82ae',
+    'updates.updatesPage': 'e31e1f6cb5a8ee35',
     'header of the protocol': '0207ba8705cb18a1',
     'frames that are written': '734b0873c15fe5d0',
     'names of topics': '1a23b1b74ad1a880',
   },
 };
 
-/** Every schema of the wire by module and name, as JSON Schemas of what is accepted and of what it is read as. */
+/**
+ * Every schema of the wire by module and name, as JSON Schemas of what is accepted and of what it
+ * is read as.
+ */
 function wireSchemas(): Record<string, unknown> {
   const found: Record<string, unknown> = {};
   for (const [module, exported] of Object.entries({ bundle, clientAsk, data, frames, report, session, updates })) {
@@ -98,7 +104,7 @@ it('the wire is what was recorded', () => {
     [
       'The wire has changed: see the lines below.',
       '- Would a peer of the version before misread it, or be misread? Then raise PROTOCOL_VERSION (src/wire/frames.ts),',
-      '  keep speaking the old version to peers that offer it, and say so in CHANGELOG.md and docs/pubsub.md.',
+      '  keep speaking the old version to peers that offer it, and say so in CHANGELOG.md and docs/reference/wire-protocol.md.',
       '- Is it only more than before (an optional member, a schema that nobody else reads), or a new release of zod that',
       '  describes the same schema in other words? Then the version stays.',
       `In either case record it in src/wire/protocol.test.ts:\n${JSON.stringify(now, null, 2)}`,

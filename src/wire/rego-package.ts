@@ -1,4 +1,4 @@
-import { jsonString } from '../lib/json.js';
+import { jsonString } from '../lib/json/json.js';
 
 const KEYWORD = /package(?=[ \t\r\n#])/y;
 const NAME = /[A-Za-z_][A-Za-z0-9_]*/y;
@@ -6,7 +6,10 @@ const NAME_AFTER_DOT = /\.[A-Za-z_][A-Za-z0-9_]*/y;
 const OPEN = /\[\s*/y;
 const CLOSE = /\s*\]/y;
 
-/** A package declaration: its parts as the text has them, none where there is no package that OPA would read, and where it begins. */
+/**
+ * A package declaration: its parts as the text has them, none where there is no package that OPA
+ * would read, and where it begins.
+ */
 interface Declaration {
   readonly parts: readonly string[];
   readonly start: number;
@@ -52,8 +55,8 @@ function endOfPart(rego: string, at: number): number | undefined {
 }
 
 /**
- * The text in quotes, or raw, at an index: where it ends, and whether by its quote and not by the end of the line or module. Of what
- * is no text, nothing.
+ * The text in quotes, or raw, at an index: where it ends, and whether by its quote and not by the
+ * end of the line or module. Of what is no text, nothing.
  */
 export function regoText(rego: string, at: number): { end: number; isClosed: boolean } {
   const quote = rego.charAt(at);
@@ -74,14 +77,18 @@ export function regoText(rego: string, at: number): { end: number; isClosed: boo
 }
 
 /**
- * The package of a Rego module as its text has it (`a.b["c-d"]`), empty where there is none that OPA would read. Unlike
- * OPAL's it knows comments, underscores, brackets and indentation (opal-protocol P5.3, P10.4).
+ * The package of a Rego module as its text has it (`a.b["c-d"]`), empty where there is none that
+ * OPA would read. Unlike OPAL's it knows comments, underscores, brackets and indentation
+ * (opal-protocol P5.3, P10.4).
  */
 export function packageName(rego: string): string {
   return declarationOf(rego).parts.join('');
 }
 
-/** The package as path segments: `a.b["c d"]` gives `['a', 'b', 'c d']`; undefined where there is none. */
+/**
+ * The package as path segments: `a.b["c d"]` gives `['a', 'b', 'c d']`; undefined where there is
+ * none.
+ */
 export function regoPackage(rego: string): string[] | undefined {
   const { parts } = declarationOf(rego);
   return parts.length === 0 ? undefined : parts.map(segmentOf);

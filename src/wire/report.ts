@@ -2,8 +2,9 @@ import * as z from 'zod';
 import { list } from './lists.js';
 
 /**
- * What a client reports about a data update or policy (specification "UpdateReport"; opal-protocol P4.7). Both sides
- * share the shape; reading is liberal, since OPAL's clients report to our servers too.
+ * What a client reports about a data update or policy (specification "UpdateReport"; opal-protocol
+ * P4.7). Both sides share the shape; reading is liberal, since OPAL's clients report to our servers
+ * too.
  */
 
 /** Most entries of one report: the first load of a client may have many thousands. */
@@ -27,7 +28,10 @@ const entryReport = z.object({
   superseded: z.boolean().optional(),
 });
 
-/** Body of `POST /data/callback_report` and of every callback. What it does not name is not read (it may be secret). */
+/**
+ * Body of `POST /data/callback_report` and of every callback. What it does not name is not read (it
+ * may be secret).
+ */
 export const updateReport = z.object({
   update_id: z.string().nullish(),
   reports: list(entryReport, { max: MAX_REPORTS }).default([]),

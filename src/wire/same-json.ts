@@ -1,15 +1,18 @@
-import { jsonString } from '../lib/json.js';
+import { jsonString } from '../lib/json/json.js';
 
 /** Exponents of more digits are compared as they are written. */
 const MAX_EXPONENT_DIGITS = 300;
 
-/** A value as far as it has to be read to be compared: what is no list and no object is its text. */
+/**
+ * A value as far as it has to be read to be compared: what is no list and no object is its text.
+ */
 type Value = string | Value[] | Map<string, Value>;
 
 /**
- * Whether two valid JSON texts mean the same value: members in any order, strings by their characters, and numbers by their
- * exact mathematical value, however many digits they have (1 and 1.0 are the same, 9007199254740993 and 9007199254740992 are not).
- * Each text is read once, however deep it is.
+ * Whether two valid JSON texts mean the same value: members in any order, strings by their
+ * characters, and numbers by their exact mathematical value, however many digits they have (1 and
+ * 1.0 are the same, 9007199254740993 and 9007199254740992 are not). Each text is read once, however
+ * deep it is.
  */
 export function sameJson(a: string, b: string): boolean {
   if (a === b) return true;
@@ -40,7 +43,10 @@ const TOKEN = /"|[[\]{}]|[^\s,:"[\]{}]+/g;
 function valueIn(text: string): Value {
   const root: Value[] = [];
   const open: (Value[] | Map<string, Value>)[] = [root];
-  /** Names of the members that are being read, one for each open object; undefined: a name comes next. */
+  /**
+   * Names of the members that are being read, one for each open object; undefined: a name comes
+   * next.
+   */
   const names: (string | undefined)[] = [undefined];
   TOKEN.lastIndex = 0;
   for (let found = TOKEN.exec(text); found !== null; found = TOKEN.exec(text)) {
@@ -89,7 +95,10 @@ function sameNumber(a: string, b: string): boolean {
   return left !== undefined && right !== undefined && left.digits === right.digits && left.exponent === right.exponent;
 }
 
-/** A number as `digits * 10^exponent`, in the one form where the digits have no zeros at either end; zero has none. */
+/**
+ * A number as `digits * 10^exponent`, in the one form where the digits have no zeros at either end;
+ * zero has none.
+ */
 function decimal(text: string): { digits: string; exponent: bigint } | undefined {
   const found = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?)0*([1-9]\d*)?)?$/.exec(text);
   if (found === null) return undefined;

@@ -18,8 +18,9 @@ export function opalPolicyTopic(directory: string): string {
 }
 
 /**
- * The topics that a data topic publishes to: split at the last `:` into prefix and rest, then every cumulative path of
- * the rest. `data:a/b` gives `data:a`, `data:a/b` (opal-protocol P4.3). So a subscriber of `a` receives `a/b`.
+ * The topics that a data topic publishes to: split at the last `:` into prefix and rest, then every
+ * cumulative path of the rest. `data:a/b` gives `data:a`, `data:a/b` (opal-protocol P4.3). So a
+ * subscriber of `a` receives `a/b`.
  */
 export function expandTopic(topic: string): string[] {
   const colon = topic.lastIndexOf(':');

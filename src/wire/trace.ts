@@ -1,8 +1,9 @@
 import * as z from 'zod';
 
 /**
- * The response of `GET /trace/{id}`, as the server writes it and `policysync trace` reads it: what became of one change. Times are
- * milliseconds since 1970 by the clock of the server instance that responds, as well as that is known. Members may be added.
+ * The response of `GET /trace/{id}`, as the server writes it and `policysync trace` reads it: what
+ * became of one change. Times are milliseconds since 1970 by the clock of the server instance that
+ * responds, as well as that is known. Members may be added.
  */
 
 const millis = z.number();

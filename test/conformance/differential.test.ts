@@ -5,7 +5,7 @@ import { EngineArtifact } from '../../src/embedded/artifact.js';
 import { CompiledPolicy } from '../../src/embedded/compiled/compiled-policy.js';
 import { EvaluationError } from '../../src/embedded/compiled/evaluation-error.js';
 import { GoOpa } from '../../src/embedded/go/go-opa.js';
-import { GoRefusal } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { arbitraryInput, inputText } from './arbitrary-input.js';
 import { arbitraryModule } from './arbitrary-policy.js';
 import {
@@ -36,7 +36,7 @@ describe('compiled and Go give the same bytes', () => {
     try {
       await go.prepare({ hash: '', modules }, { roots: [[]], documents });
     } catch (error) {
-      assert(error instanceof GoRefusal);
+      assert(error instanceof EngineRefusal);
       return undefined;
     }
     const { wasm } = await go.compile(paths, 'prepared');

@@ -1,7 +1,8 @@
 import { CompiledPolicy } from '../../src/embedded/compiled/compiled-policy.js';
 import { EvaluationError } from '../../src/embedded/compiled/evaluation-error.js';
 import type { GoOpa } from '../../src/embedded/go/go-opa.js';
-import { type CompiledSet, type EmbeddedPolicy, GoRefusal } from '../../src/embedded/types.js';
+import type { CompiledSet, EmbeddedPolicy } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import type { ConformanceCase } from './cases.js';
 import type { Outcome } from './judge.js';
 
@@ -43,7 +44,7 @@ export async function answerCases(go: GoOpa, cases: readonly LoadedCase[]): Prom
   try {
     return await answerLoaded(go, cases);
   } catch (error) {
-    if (!(error instanceof GoRefusal)) throw error;
+    if (!(error instanceof EngineRefusal)) throw error;
     if (cases.length === 1)
       return [{ by: 'go', reason: ASKED_OTHERWISE.refused, outcome: { problems: error.problems } }];
     const answers: Answered[] = [];
@@ -135,7 +136,7 @@ async function outcomeOf(ask: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await ask();
   } catch (error) {
-    if (!(error instanceof GoRefusal)) throw error;
+    if (!(error instanceof EngineRefusal)) throw error;
     return { problems: error.problems };
   }
 }

@@ -1,10 +1,10 @@
-import type { RegoProblem } from '../../src/embedded/types.js';
-import { elements, jsonKind, members } from '../../src/lib/json-text.js';
+import type { EngineProblem } from '../../src/embedded/vocabulary.js';
+import { elements, jsonKind, members } from '../../src/lib/json/json-text.js';
 import type { ConformanceCase } from './cases.js';
 import { canonical } from './same-value.js';
 
 /** What came of a query: its bindings, as a JSON list with one object for each result, or its errors. */
-export type Outcome = { readonly bindings: string } | { readonly problems: readonly RegoProblem[] };
+export type Outcome = { readonly bindings: string } | { readonly problems: readonly EngineProblem[] };
 
 /** Says what is wrong with an outcome, by the rules of OPA's own suite; undefined if nothing is. */
 export function fault(one: ConformanceCase, outcome: Outcome): string | undefined {
@@ -19,7 +19,7 @@ export function fault(one: ConformanceCase, outcome: Outcome): string | undefine
   return want === got ? undefined : `expected ${want}, got ${got}`;
 }
 
-function faultOfError(one: ConformanceCase, problems: readonly RegoProblem[]): string | undefined {
+function faultOfError(one: ConformanceCase, problems: readonly EngineProblem[]): string | undefined {
   const text = problems
     .map(({ file, row, code, message }) => `${file === undefined ? '' : `${file}:${row}: `}${code}: ${message}`)
     .join('\n');

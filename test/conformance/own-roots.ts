@@ -1,4 +1,4 @@
-import { members } from '../../src/lib/json-text.js';
+import { members } from '../../src/lib/json/json-text.js';
 import type { ConformanceCase } from './cases.js';
 
 /** Before the number that tells the roots of one case from those of the others. */

@@ -30,4 +30,24 @@ export const REGRESSIONS: readonly ConformanceCase[] = [
     input: '{"s":"abc"}',
     wantResult: '[{"x":36}]',
   },
+  {
+    note: 'a comprehension that stands alone, in which a rule has two values (OPA plans nothing for it)',
+    file: 'regressions.ts',
+    query: 'data.test.p = x',
+    modules: [
+      'package test\n\ntwo := 1 if input.a\n\ntwo := 2 if input.a\n\np if {\n\t[1 | two < 3]\n\t{"k": {x | x := two}}\n}\n',
+    ],
+    input: '{"a":true}',
+    wantErrorCode: 'eval_conflict_error',
+  },
+  {
+    note: 'comprehensions that stand alone are true, also empty and under not',
+    file: 'regressions.ts',
+    query: 'data.test.p = x',
+    modules: [
+      'package test\n\np contains "empty" if [x | x := input.none]\n\np contains "set" if {x | some x in input.xs}\n\np contains "with" if {x | x := input.a} with input.a as 1\n\np contains "never" if not [x | x := input.none]\n',
+    ],
+    input: '{"xs":[1]}',
+    wantResult: '[{"x":["empty","set","with"]}]',
+  },
 ];

@@ -1,4 +1,4 @@
-import { elements, jsonKind, members } from '../../src/lib/json-text.js';
+import { elements, jsonKind, members } from '../../src/lib/json/json-text.js';
 
 /**
  * A text that two JSON texts share exactly if OPA takes them for the same value: the order of members does not count, and 1.0, 1e0

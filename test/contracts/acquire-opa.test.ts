@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { type AcquireOptions, acquireOpa } from '../../src/client/engine/acquire-opa.js';
-import type { AcquireProgress } from '../../src/client/engine/acquire-progress.js';
-import { OPA_VERSION } from '../../src/client/engine/opa-version.js';
+import { type AcquireOptions, acquireOpa } from '../../src/client/engine/get-opa/acquire-opa.js';
+import type { AcquireProgress } from '../../src/client/engine/get-opa/acquire-progress.js';
+import { OPA_VERSION } from '../../src/client/engine/get-opa/opa-version.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { startProxy } from '../support/connect-proxy.js';
 import { type ListeningServer, listening } from '../support/http-server.js';
@@ -115,7 +114,7 @@ test('an old opa on PATH is named with its version and the search goes on', posi
   const error = await refusal({ ...at.options, allowDownload: false });
   assert.match(error.message, /opa on PATH: .*bin\/opa is OPA 0\.70\.0, which is older than 1\.0\.0\. Install OPA/);
   assert.match(error.message, /the cache folder: .* does not exist yet\. Fill it with "policysync opa get"/);
-  assert.doesNotMatch(error.message, /download of OPA|build of OPA/);
+  assert.doesNotMatch(error.message, /download of OPA/);
   assert.deepEqual(
     at.events.map((event) => (event.phase === 'failed' ? `${event.way} -> ${event.next}` : event.phase)),
     ['path -> the cache folder', 'cache -> undefined'],
@@ -183,20 +182,15 @@ const badDownloads: Record<string, { listener: RequestListener; says: RegExp }> 
 };
 
 for (const [name, { listener, says }] of Object.entries(badDownloads)) {
-  test(
-    `a download ${name} is refused, leaves nothing in the cache, and Go is named as the next way`,
-    posix,
-    async () => {
-      await using at = await place();
-      await using server = await releaseServer(listener);
-      const options = { ...at.options, downloadBaseUrl: server.url, timeouts: { silenceMs: 200 } };
-      const error = await refusal(options);
-      assert.match(error.message, says);
-      assert.match(error.message, /build of OPA .* with Go: there is no "go" on PATH\. Install Go/);
-      await assert.rejects(stat(at.cached), { code: 'ENOENT' });
-      await assertNoLeftovers(at.folder);
-    },
-  );
+  test(`a download ${name} is refused, and leaves nothing in the cache`, posix, async () => {
+    await using at = await place();
+    await using server = await releaseServer(listener);
+    const options = { ...at.options, downloadBaseUrl: server.url, timeouts: { silenceMs: 200 } };
+    const error = await refusal(options);
+    assert.match(error.message, says);
+    await assert.rejects(stat(at.cached), { code: 'ENOENT' });
+    await assertNoLeftovers(at.folder);
+  });
 }
 
 test('a download goes through the proxy by the rules of all connections', posix, async () => {
@@ -270,48 +264,4 @@ test('where no folder for the cache is known, it is said', posix, async () => {
   await using at = await place();
   const { cacheDir: _none, ...options } = at.options;
   assert.match((await refusal(options)).message, /the cache folder: neither XDG_CACHE_HOME nor HOME is set/);
-});
-
-test("a failing go build is reported with Go's own words", posix, async () => {
-  await using at = await place();
-  await executable(join(at.bin, 'go'), '#!/bin/sh\necho "dial tcp: no route" >&2\nexit 3\n');
-  const error = await refusal(at.options);
-  assert.match(error.message, /build of OPA .* with Go: go install ended with 3: dial tcp: no route/);
-  await assertNoLeftovers(at.folder);
-});
-
-/** As `.ci/run` says. */
-const makesAll = process.env.SYNC_TEST_PROGRAMS === 'all';
-const hasGo = spawnSync('go', ['version']).status === 0;
-
-test('SLOW (builds OPA): where the download cannot be reached, the real go makes the pinned version', {
-  skip: !hasGo ? 'there is no "go" on PATH' : makesAll ? false : 'npm test itself does it where there is no OPA',
-  timeout: 20 * 60_000,
-}, async () => {
-  await using dir = await tempDir();
-  const events: AcquireProgress[] = [];
-  const { execPath: _node, ...env } = process.env;
-  // Any `opa` on PATH would be found first; the folders that hold one are left out, Go's own is needed.
-  const folders = (env.PATH ?? '').split(':');
-  const isFree = await Promise.all(
-    folders.map((folder) =>
-      stat(join(folder, 'opa')).then(
-        () => false,
-        () => true,
-      ),
-    ),
-  );
-  const found = await acquireOpa({
-    env: { ...env, PATH: folders.filter((_folder, index) => isFree[index]).join(':') },
-    allowDownload: true,
-    downloadBaseUrl: 'http://127.0.0.1:1',
-    checksums: { [ASSET]: '0'.repeat(64) },
-    cacheDir: dir.path,
-    onProgress: (event) => events.push(event),
-  });
-  const file = join(dir.path, 'opa', OPA_VERSION, process.platform === 'win32' ? 'opa.exe' : 'opa');
-  assert.deepEqual(found, { path: file, version: OPA_VERSION, origin: 'go' });
-  assert.ok(events.some((event) => event.phase === 'build'));
-  assert.ok(events.some((event) => event.phase === 'failed' && event.way === 'download'));
-  assert.deepEqual(await readdir(dirname(file)), ['opa']);
 });

@@ -2,19 +2,21 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type JetStreamManager, jetstreamManager, type StreamConfig, type StreamInfo } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { BACKBONE_PASSWORD, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
+import { cutCable } from '../support/cut-cable.js';
 import { freePort } from '../support/opa.js';
 import { together } from '../support/together.js';
-import { until } from '../support/until.js';
+import { patience, until } from '../support/until.js';
 
 await backboneContract('NATS', {
   weak: { lines: [], reason: /cannot be queried; set SYNC_BROADCAST_NATS_SYNC_ALWAYS/ },
   deletions: {
     'the stream of presence': managed((streams, name) => streams.delete(`${name}_presence`)),
+    'the stream of parts of presence': managed((streams, name) => streams.delete(`${name}_presence_parts`)),
     'the stream of what is retired': managed((streams, name) => streams.delete(`${name}_retired`)),
     'the consumers of rows': (uri, name) =>
       managing(uri, async ({ consumers }) => {
@@ -167,4 +169,36 @@ test('in a cluster, the node dies that leads the stream of presence: log and pre
   } finally {
     await store.close();
   }
+});
+
+test('many rows in one call have more time than one, since NATS flushes each of them by itself', {
+  skip: offer.missing ?? false,
+}, async () => {
+  await using server = await offer.start();
+  await using cable = await cutCable(`http://127.0.0.1:${server.port}`);
+  const uri = new URL(server.uri);
+  uri.port = new URL(cable.url).port;
+  const times = { callMs: 1000 * patience(), lookMs: 60_000 };
+  const store = await openBackbone({ uri: new Secret(uri.href), name: 'many', times }, { log: silentLogger() });
+  try {
+    const row = { kind: 'update', body: '"a"' } as const;
+    cable.slow(0.55 * times.callMs); // each way
+    const places = await store.append(Array.from({ length: 1000 }, () => row));
+    assert.deepEqual([places.length, places.at(-1)?.seq], [1000, 1000]);
+    await assert.rejects(store.append([row]), { code: 'backbone_unavailable', message: /no answer within/ });
+  } finally {
+    await store.close();
+  }
+});
+
+test('NATS remembers Idempotency-Keys for an hour', {
+  skip: offer.missing ?? false,
+}, async () => {
+  await using server = await offer.start();
+  const store = await openBackbone({ uri: new Secret(server.uri), name: 'keys' }, { log: silentLogger() });
+  await store.close();
+  const connection = await connect({ servers: `127.0.0.1:${server.port}`, user: 'app', pass: BACKBONE_PASSWORD });
+  const { config } = await (await jetstreamManager(connection)).streams.info('keys_log');
+  await connection.close();
+  assert.equal(config.duplicate_window, 3_600_000_000_000);
 });

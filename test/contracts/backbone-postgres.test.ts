@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
 import { errorCode } from '../../src/lib/errors.js';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { until } from '../support/until.js';
@@ -12,13 +12,15 @@ await backboneContract('Postgres', {
   weak: { lines: ['fsync=off'], reason: /fsync is off/ },
   deletions: {
     'the table of presence': sql((name) => `DROP TABLE "${name}_presence"`),
+    'the table of parts of presence': sql((name) => `DROP TABLE "${name}_presence_part"`),
     'the table of dedup keys, and an index': sql(
       (name) => `DROP TABLE "${name}_log_dedup"; DROP INDEX "${name}_log_live"`,
     ),
-    'the function that appends': sql((name) => `DROP FUNCTION "${name}_append_v1"`),
+    'the function that appends': sql((name) => `DROP FUNCTION "${name}_append_v2"`),
   },
   spoilers: {
-    'the table of presence locked': { of: 'presence', spoil: locked },
+    'the table of presence locked': { of: 'presence', spoil: locked('presence') },
+    'the table of parts of presence locked': { of: 'presence', spoil: locked('presence_part') },
     'a view in place of the table of presence': {
       of: 'presence',
       spoil: async (uri, name) => {
@@ -72,11 +74,13 @@ function sql(text: (name: string) => string): Damage {
   };
 }
 
-async function locked(uri: string, name: string): Promise<AsyncDisposable> {
-  const client = await connected(uri);
-  await client.query('BEGIN');
-  await client.query(`LOCK TABLE "${name}_presence" IN ACCESS EXCLUSIVE MODE`);
-  return { [Symbol.asyncDispose]: () => client.end() };
+function locked(table: string): Damage<AsyncDisposable> {
+  return async (uri, name) => {
+    const client = await connected(uri);
+    await client.query('BEGIN');
+    await client.query(`LOCK TABLE "${name}_${table}" IN ACCESS EXCLUSIVE MODE`);
+    return { [Symbol.asyncDispose]: () => client.end() };
+  };
 }
 
 async function connected(uri: string): Promise<pg.Client> {
@@ -84,3 +88,21 @@ async function connected(uri: string): Promise<pg.Client> {
   await client.connect();
   return client;
 }
+
+test('what Postgres remembers of Idempotency-Keys has a bound', { skip: offer.missing ?? false }, async () => {
+  await using server = await offer.start();
+  const dedup = { ms: 3_600_000, rows: 100 };
+  const store = await openBackbone({ uri: new Secret(server.uri), name: 'keys', dedup }, { log: silentLogger() });
+  const admin = new pg.Client({ connectionString: server.uri });
+  await admin.connect();
+  try {
+    for (let at = 0; at < 1000; at += 50) {
+      await store.append(Array.from({ length: 50 }, (_, n) => ({ kind: 'update', body: '1', dedup: `key ${at + n}` })));
+    }
+    const { rows } = await admin.query('SELECT count(*)::int AS kept FROM keys_log_dedup');
+    assert.deepEqual(rows, [{ kept: 100 }]);
+  } finally {
+    await admin.end();
+    await store.close();
+  }
+});

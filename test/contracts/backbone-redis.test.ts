@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Redis } from 'ioredis';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { until } from '../support/until.js';
@@ -16,6 +16,7 @@ await backboneContract('Redis', {
     'the texts of presence': deleted('presence'),
     'the ends of presence': deleted('presence-ends'),
     'both keys of presence': deleted('presence', 'presence-ends'),
+    'the parts of presence': deleted('presence-parts:one before', 'presence-parts:one after'),
     'the key of mail': deleted('mail'),
     'the key of what is retired': deleted('retired'),
     'the scripts': (uri) => asked(uri, (redis) => redis.call('SCRIPT', 'FLUSH')),
@@ -87,6 +88,31 @@ test('a Redis whose memory is full refuses rows and probes, and takes both when 
     assert.deepEqual(await store.append([row]), [{ seq: 2, duplicate: false }]);
   } finally {
     admin.disconnect();
+    await store.close();
+  }
+});
+
+test('what Redis remembers of Idempotency-Keys has a bound', { skip: offer.missing ?? false }, async () => {
+  await using server = await offer.start();
+  const dedup = { ms: 3_600_000, rows: 100 };
+  const store = await openBackbone({ uri: new Secret(server.uri), name: 'keys', dedup }, { log: silentLogger() });
+  try {
+    for (let at = 0; at < 1000; at += 50) {
+      await store.append(Array.from({ length: 50 }, (_, n) => ({ kind: 'update', body: '1', dedup: `key ${at + n}` })));
+    }
+    await asked(server.uri, async (redis) => {
+      assert.deepEqual([await redis.hlen('{keys}:dedup'), await redis.llen('{keys}:dedup-order')], [100, 100]);
+      assert.deepEqual((await redis.keys('*')).sort(), [
+        '{keys}:dedup',
+        '{keys}:dedup-order',
+        '{keys}:log',
+        '{keys}:meta',
+      ]);
+      await redis.hset('{keys}:meta', 'form', '1');
+    });
+    const opening = openBackbone({ uri: new Secret(server.uri), name: 'keys' }, { log: silentLogger() });
+    await assert.rejects(opening, { code: 'log_damaged', message: /an older version wrote the update log/ });
+  } finally {
     await store.close();
   }
 });

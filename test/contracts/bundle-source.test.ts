@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import type { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { loadSettings } from '../../src/lib/options.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { readSettings } from '../../src/lib/settings/options.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
-import { type ImportFile, importCommit } from '../../src/server/source/archive.js';
-import { bundleLocation } from '../../src/server/source/bundle-api-config.js';
-import { type BundleSourceOptions, createBundleSource } from '../../src/server/source/bundle-api-source.js';
-import { createGitCommand } from '../../src/server/source/git-command.js';
+import { type ImportFile, importCommit } from '../../src/server/policy/source/archive.js';
+import { bundleLocation } from '../../src/server/policy/source/bundle-api-config.js';
+import { type BundleSourceOptions, createBundleSource } from '../../src/server/policy/source/bundle-api-source.js';
+import { createGitCommand } from '../../src/server/policy/source/git-command.js';
 import { BAD_ARCHIVES, bundleOf, TEST_LIMITS, tarGz } from '../support/archive.js';
 import { type BundleHttpServer, bundleHttpServer } from '../support/bundle-http-server.js';
 import { PROXY_PASSWORD, startProxy } from '../support/connect-proxy.js';
@@ -61,7 +61,7 @@ function follow(
   repoPath: string,
   options: Partial<BundleSourceOptions> & PolicyPartOptions = {},
 ): PolicyPart {
-  const location = bundleLocation(loadSettings(SERVER_SETTINGS, { env }).values);
+  const location = bundleLocation(readSettings(SERVER_SETTINGS, { env }).values);
   const source = { location, repoPath, limitBytes: 1024 * 1024, ...TEST_LIMITS, fetchTimeoutMs: 5_000, env: {} };
   const path = process.env.PATH ?? '';
   return followSource(
@@ -585,6 +585,28 @@ test('what came from another server is replaced in a folder of our own, and left
   await using part = follow({ SYNC_POLICY_BUNDLE_URL: two.url }, dir.path, { isOwnFolder: true });
   await part.serves();
   assert.deepEqual((await part.bundle()).manifest, ['b.rego']);
+});
+
+test('a folder that cannot be made is refused by the name of its setting, with the reason', async () => {
+  await using dir = await tempDir();
+  await writeFile(join(dir.path, 'file'), '');
+  const folders = [
+    [join(dir.path, 'file', 'mirror'), /a part of its path is no folder/],
+    ...(process.platform === 'linux' ? ([['/proc/mirror', /no folder can be made in \/proc/]] as const) : []),
+  ] as const;
+  for (const [folder, why] of folders) {
+    for (const isOwnFolder of [false, true]) {
+      await using part = follow({ SYNC_POLICY_BUNDLE_URL: 'http://127.0.0.1:1/' }, folder, { isOwnFolder });
+      await assert.rejects(part.ended, ({ code, message }: SyncError) => {
+        assert.match(message, why);
+        assert.match(
+          message,
+          isOwnFolder ? /^the policy folder .* of SYNC_STATE_DIR/ : /^SYNC_POLICY_REPO_CLONE_PATH /,
+        );
+        return code === 'config_invalid';
+      });
+    }
+  }
 });
 
 test('a folder that is something else is refused, and the query of the address is not shown', async () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type CheckedContent, openContent } from '../../src/cli/check/open-content.js';
-import { Secret } from '../../src/lib/log.js';
+import { type CheckedContent, openContent } from '../../src/cli/commands/check/open-content.js';
+import { Secret } from '../../src/lib/observe/log.js';
 import { gitRepo } from '../support/git-repo.js';
 import { tempDir } from '../support/temp-dir.js';
 

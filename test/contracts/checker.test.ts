@@ -72,6 +72,38 @@ test('what does not compile is named with file and line, as clients would', asyn
   assert.match(parse, /^app\/a\.rego:\d does not compile: /);
 });
 
+test('what the manifest of a bundle declares as another version of Rego, and means something else so, is named', async () => {
+  const modules = [
+    { path: 'app/same.rego', text: 'package same\n\n# if in v0\nx := 1\n', declared: 0 },
+    { path: 'app/old.rego', text: 'package old\n\nallow { input.x }\n', declared: 0 },
+    { path: 'app/other.rego', text: 'package other\n\nallow := true if { input.admin }\n', declared: 0 },
+    { path: 'app/new.rego', text: 'package new\n\nx := $"{1 + 1}"\n', declared: 0 },
+    { path: 'app/late.rego', text: 'package late\n\nallow { input.x }\n', declared: 1 },
+  ];
+  const problems = await problemsOf({ ...jobOf({}), modules });
+  assert.deepEqual(
+    problems.map((text) => text.replace(/ declares it as Rego (v\d).*/, ' $1')),
+    ['other', 'late', 'new'].map((name) => `app/${name}.rego: does not compile: .manifest v${name === 'late' ? 1 : 0}`),
+  );
+});
+
+test('what v1 refuses is not read as v0 where that opens what it closes', async () => {
+  // Each is valid in v0, and there `allow` is true for everybody.
+  const opens = {
+    'dropped.rego': 'package dropped\n\nallow := true if { any([input.admin]) }\n',
+    'half.rego': 'package half\n\nallow := true if { input.admin }\n\ndeny[msg] { msg := "x" }\n',
+  };
+  for (const [file, text] of Object.entries(opens)) {
+    const [problem = ''] = await problemsOf(jobOf({ [file]: text }));
+    assert.match(
+      problem,
+      new RegExp(`^${file}:\\d does not compile: .*not read as Rego v0, where \`if\` means something else`),
+    );
+  }
+  const apart = 'package apart\n\nallow := true\n\nif {\n\tinput.admin\n}\n';
+  assert.deepEqual(await problemsOf(jobOf({ 'apart.rego': apart })), []);
+});
+
 test('data where a rule is, or where a package has no room, keeps the commit from every engine', async () => {
   const [conflict = ''] = await problemsOf(jobOf({ 'app/a.rego': V1 }, { 'a/data.json': '{"allow": true}' }));
   assert.match(

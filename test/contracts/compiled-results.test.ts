@@ -5,7 +5,7 @@ import { CompiledPolicy } from '../../src/embedded/compiled/compiled-policy.js';
 import { EvaluationError } from '../../src/embedded/compiled/evaluation-error.js';
 import { isPlainJson } from '../../src/embedded/compiled/plain-json.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
-import { GoRefusal } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { ANY_CHARACTER } from '../support/any-character.js';
 
 /** Rules whose results depend on all that a text can mean: values, equality, order, keys, indexes, sizes, sums. */
@@ -93,7 +93,7 @@ describe("results of compiled policies and of OPA's Go code", () => {
     try {
       return await go.decide(rule, json);
     } catch (error) {
-      if (error instanceof GoRefusal) return FAILED;
+      if (error instanceof EngineRefusal) return FAILED;
       throw error;
     }
   }

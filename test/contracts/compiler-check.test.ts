@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { CheckEngine, composeData } from '../../src/checker/check-engine.js';
-import { compilerCheck } from '../../src/client/engine/compiler-check.js';
-import { EngineRefusal } from '../../src/client/engine/engine.js';
+import { compilerCheck } from '../../src/client/engine/opa/external-engine.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { startEngine } from '../support/engine.js';
 import { policy } from '../support/layers.js';
 import { startOpa } from '../support/opa.js';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { DocumentRefusal } from '../../src/embedded/documents.js';
 import type { EmbeddedOpa } from '../../src/embedded/embedded-opa.js';
 import type { EmbeddedPolicy } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { MAX_JSON_DEPTH } from '../../src/lib/json-check.js';
+import { MAX_JSON_DEPTH } from '../../src/lib/json/json-check.js';
 import { startEmbeddedOpa } from '../support/embedded-opa.js';
 import { until } from '../support/until.js';
 
@@ -78,8 +78,9 @@ describe('an embedded OPA', () => {
   });
 
   it('ends the thread of a decision past its time limit, which gets an error, and others go on (compiled)', async () => {
-    // It was asked for, so it is compiled when it is time.
-    await until(() => opa.readsOf('app/slow') !== undefined, { ...WITHIN, what: 'it is compiled' });
+    await opa.write([{ path: ['list'], text: '[]' }]);
+    await compiled(opa, 'app/slow');
+    await opa.write([{ path: ['list'], text: LIST }]);
     await pastItsLimit({ path: 'app/names', by: 'compiled' });
     assert.deepEqual(failedEnds(opa), [1, 1]);
     assert.equal(opa.state.decisions.failed, 2);
@@ -101,7 +102,7 @@ describe('an embedded OPA', () => {
     const path = ['very', 'deep'];
     const most = MAX_JSON_DEPTH - path.length;
     await opa.write([{ path, text: nested(most) }]);
-    await assert.rejects(opa.write([{ path, text: nested(most + 1) }]), DocumentRefusal);
+    await assert.rejects(opa.write([{ path, text: nested(most + 1) }]), EngineRefusal);
     await until(() => !opa.state.go.loaded, { ...WITHIN, what: 'it is unloaded' });
     assert.equal((await opa.decide({ path: 'app/version', input: undefined })).by, 'go');
     assert.equal(await opa.read(path), `{"result":${nested(most)}}`);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { makeAuthz, ownOrigins, writeAuthz } from '../../src/client/engine/opa-authz.js';
+import { makeAuthz, ownOrigins, writeAuthz } from '../../src/client/engine/opa/opa-authz.js';
 import type { EmbeddedOpa } from '../../src/embedded/embedded-opa.js';
-import { GoRefusal } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { type ConformanceCase, readCases } from '../conformance/cases.js';
 import { withOwnRoots } from '../conformance/own-roots.js';
 import { startEmbeddedOpa } from '../support/embedded-opa.js';
@@ -190,7 +190,7 @@ async function loadEmbedded(opa: EmbeddedOpa, { modules, documents }: Group, has
     await opa.activate({ hash, modules: list }, [[]], [{ path: [], text: documents }]);
     return true;
   } catch (error) {
-    if (error instanceof GoRefusal) return false;
+    if (error instanceof EngineRefusal) return false;
     throw error;
   }
 }
@@ -219,7 +219,7 @@ describe('the REST API of the embedded engine has the bytes of OPA', () => {
     for (const part of [compiling, real]) await part?.[Symbol.asyncDispose]();
   });
 
-  it('in answers that Go decides, but for what docs/engine.md names', async () => {
+  it('in answers that Go decides, but for what docs/how-to/engine.md names', async () => {
     await using embedded = await startEmbeddedOpa({ maxEntrypoints: 0 });
     const { opa } = embedded;
     await fillEmbedded(opa);

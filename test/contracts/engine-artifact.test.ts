@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliDecompressSync } from 'node:zlib';
-import { OPA_SHA256 } from '../../src/client/engine/opa-version.js';
+import { OPA_SHA256 } from '../../src/client/engine/get-opa/opa-version.js';
 import { ARTIFACT } from '../../src/embedded/artifact-sums.js';
 import { repoRoot } from '../support/repo.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -102,7 +102,7 @@ describe('the artifact of the embedded engine', () => {
 describe('an update of OPA', () => {
   it('changes the pinned version and its sums, of which those that are not known are empty, and nothing else', async () => {
     const { pinnedAssets, withPinnedOpa } = await script<EnginePin>('engine-pin.mjs');
-    const source = await readFile(join(repoRoot(), 'src', 'client', 'engine', 'opa-version.ts'), 'utf8');
+    const source = await readFile(join(repoRoot(), 'src', 'client', 'engine', 'get-opa', 'opa-version.ts'), 'utf8');
     assert.deepEqual(pinnedAssets(source), Object.keys(OPA_SHA256));
     const sums = { opa_darwin_amd64: 'a'.repeat(64), 'opa_windows_amd64.exe': 'b'.repeat(64) };
     const changed = withPinnedOpa(source, '9.8.7', sums).split('\n');

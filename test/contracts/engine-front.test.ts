@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createEngineFront } from '../../src/client/engine/engine-front.js';
+import { createEngineFront } from '../../src/client/engine/embedded/engine-front.js';
 import type { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { clientSettings } from '../support/engine.js';
 import { exchange, requestBytes } from '../support/hostile-wire.js';
 import { request } from '../support/http.js';

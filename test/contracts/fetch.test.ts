@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync } from 'node:zlib';
-import { createHttpProvider, type HttpProviderOptions } from '../../src/client/fetch/http-fetch.js';
+import { HttpProvider, type HttpProviderOptions } from '../../src/client/fetch/http-fetch.js';
 import type { FetcherOptions } from '../../src/client/fetch/providers.js';
 import { failureOf, startFetcher, type TestFetcher, textOf } from '../support/fetcher.js';
 import { until } from '../support/until.js';
@@ -61,7 +61,7 @@ type Options = FetcherOptions & HttpProviderOptions & { limitBytes: number };
 
 async function setup(options: Partial<Options> = {}): Promise<TestFetcher> {
   const { limitBytes = 1_000_000, silenceTimeoutMs = 5000, env = {}, ...rest } = options;
-  return startFetcher(createHttpProvider({ silenceTimeoutMs, env }), { limitBytes, ...rest });
+  return startFetcher(new HttpProvider({ silenceTimeoutMs, env }), { limitBytes, ...rest });
 }
 
 describe('http fetcher, documents', () => {

@@ -1,5 +1,5 @@
-import { silentLogger } from '../../src/lib/log.js';
-import { createGitSource } from '../../src/server/source/git-source.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { createGitSource } from '../../src/server/policy/source/git-source.js';
 
 /** Fetches once, as a process of its own that a test can kill: arguments are the URL and the folder of the mirror. */
 const [url = '', clonePath = ''] = process.argv.slice(2);

@@ -6,11 +6,11 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { sleep } from '../../src/lib/async.js';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { createGitSource } from '../../src/server/source/git-source.js';
-import type { MirrorSource } from '../../src/server/source/mirror-source.js';
-import { sshCommandFor } from '../../src/server/source/ssh-key.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { sleep } from '../../src/lib/run/async.js';
+import { createGitSource } from '../../src/server/policy/source/git-source.js';
+import type { MirrorSource } from '../../src/server/policy/source/mirror-source.js';
+import { sshCommandFor } from '../../src/server/policy/source/ssh-key.js';
 import { gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
 import { startPolicyPart } from '../support/policy-part.js';
@@ -647,6 +647,36 @@ test('with a user and no password in the address, a credential helper of the use
   await until(() => part.tracker.status().error !== undefined, { withinMs: 20_000, what: 'it is not let in' });
   const asToken = `Basic ${Buffer.from(`${AUTH.user}:`).toString('base64')}`;
   assert(server.authorizations.includes(asToken), server.authorizations.join());
+});
+
+test('without a password in the address the program of GIT_ASKPASS is asked for it; with one it is not', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  await using server = await gitHttpServer(join(dir.path, 'remote'), AUTH);
+  const [asked, program] = [join(dir.path, 'asked'), join(dir.path, 'askpass')];
+  await writeFile(
+    program,
+    `#!/bin/sh\necho "$1" >> '${asked}'\ncase "$1" in User*) echo ${AUTH.user};; *) echo '${AUTH.password}';; esac\n`,
+    { mode: 0o755 },
+  );
+  const env = { PATH: process.env.PATH ?? '', HOME: join(dir.path, 'nobody'), GIT_ASKPASS: program };
+  const places: [user: string, questions: RegExp][] = [
+    ['', /^Username for 'http:.*'/],
+    [`${AUTH.user}@`, /^Password for 'http:\/\/\w+@.*'/],
+  ];
+  for (const [index, [user, questions]] of places.entries()) {
+    await rm(asked, { force: true });
+    const url = `${server.url.replace('//', `//${user}`)}/repo/.git`;
+    await using part = startPolicyPart({ url, clonePath: join(dir.path, `asks-${index}`), env });
+    await part.serves(head);
+    assert.match(await readFile(asked, 'utf8'), questions);
+  }
+  await rm(asked, { force: true });
+  const wrong = `${server.url.replace('//', `//${AUTH.user}:wrong@`)}/repo/.git`;
+  await using part = startPolicyPart({ url: wrong, clonePath: join(dir.path, 'silent'), env });
+  await until(() => part.tracker.status().error !== undefined, { withinMs: 20_000, what: 'it is not let in' });
+  await assert.rejects(readFile(asked), { code: 'ENOENT' });
 });
 
 test('an IPv6 address is a host like any other, with its credentials', async () => {

@@ -1,5 +1,5 @@
 import { test } from 'node:test';
-import { openSqliteStore } from '../../src/server/log/sqlite-store.js';
+import { openSqliteStore } from '../../src/server/log/sqlite/sqlite-store.js';
 import { heapStaysFlat } from '../support/heap-soak.js';
 import { tempDir } from '../support/temp-dir.js';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Seal } from '../../src/client/engine/engine.js';
 import { MARKER_PATH, Marker } from '../../src/client/engine/marker.js';
-import { OpaRest } from '../../src/client/engine/opa-rest.js';
+import { OpaRest } from '../../src/client/engine/opa/opa-rest.js';
 import { engineWrites, isOfMarker } from '../support/engine-writes.js';
 import { field } from '../support/http.js';
 import { startOpa } from '../support/opa.js';

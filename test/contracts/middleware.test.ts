@@ -7,7 +7,7 @@ import { fastify } from 'fastify';
 import type { Decider } from '../../src/client/decisions/decision.js';
 import { Decisions } from '../../src/client/decisions/decisions.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { policyGuard as expressGuard } from '../../src/middleware/express.js';
 import { policyGuard as fastifyGuard } from '../../src/middleware/fastify.js';
 import type { GuardOptions } from '../../src/middleware/guard.js';
@@ -215,6 +215,19 @@ for (const [name, open] of Object.entries(SITES)) {
       const { status, json } = await at.ask('/documents/7');
       assert.deepEqual([status, json], [418, { instead: 403 }]);
     });
+
+    for (const [what, verdict, status] of [
+      ['nothing', () => undefined as never, 403],
+      ['a text', () => 'yes' as never, 403],
+      ['a promise of false', async () => false, 403],
+      ['a promise of true', async () => true, 200],
+      ['a promise that fails', () => Promise.reject(new Error('a bug of the application')), 500],
+    ] as const) {
+      it(`lets nothing pass but true: a verdict of the application that is ${what}`, async () => {
+        await using at = await site({ isAllowed: verdict });
+        assert.equal((await at.ask('/documents/7')).status, status);
+      });
+    }
 
     for (const input of ['throws', 'loops'] as const) {
       it(`an error of the application (its input ${input}) is 500, and the handler does not run`, async () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EngineRefusal } from '../../src/client/engine/engine.js';
-import type { Modules } from '../../src/client/engine/module-graph.js';
-import { swapModules } from '../../src/client/engine/module-swap.js';
-import { OpaRest } from '../../src/client/engine/opa-rest.js';
+import type { Modules } from '../../src/client/engine/modules/module-graph.js';
+import { swapModules } from '../../src/client/engine/modules/module-swap.js';
+import { OpaRest } from '../../src/client/engine/opa/opa-rest.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
 
 /** Sets of modules in a real OPA, which takes them one by one: what it answers after each step. */

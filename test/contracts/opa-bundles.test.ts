@@ -5,11 +5,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { checkArchive } from '../../src/server/source/archive.js';
-import { bundleLocation } from '../../src/server/source/bundle-api-config.js';
-import { createBundleSource } from '../../src/server/source/bundle-api-source.js';
-import { type BundleVerification, bundleVerification } from '../../src/server/source/bundle-signature.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { checkArchive } from '../../src/server/policy/source/archive.js';
+import { bundleLocation } from '../../src/server/policy/source/bundle-api-config.js';
+import { createBundleSource } from '../../src/server/policy/source/bundle-api-source.js';
+import { type BundleVerification, bundleVerification } from '../../src/server/policy/source/bundle-signature.js';
 import { type CraftedEntry, TEST_LIMITS, tarGz } from '../support/archive.js';
 import { bundleHttpServer } from '../support/bundle-http-server.js';
 import { gitRepoAt, runGit } from '../support/git-repo.js';
@@ -30,6 +30,7 @@ const EC = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const SECRET = 'a-secret-of-sufficient-length-0123456789';
 
 let dir: TempDir;
+let program: string;
 /** What `opa sign` wrote for {@link FILES}. */
 let signatures: { ec: string; secret: string };
 /** Archives of `opa build`. */
@@ -87,7 +88,7 @@ async function followed(bytes: Buffer, verification?: BundleVerification): Promi
 describe('archives that opa build, opa sign and git archive make', () => {
   before(async () => {
     dir = await tempDir();
-    const program = await testOpa();
+    program = await testOpa();
     const folder = join(dir.path, 'bundle');
     for (const [path, text] of Object.entries(FILES)) {
       await mkdir(dirname(join(folder, path)), { recursive: true });
@@ -151,6 +152,53 @@ describe('archives that opa build, opa sign and git archive make', () => {
     assert.equal(await check(await archive(signatures.secret), verifying(bySecret)), 4);
     await using part = await followed(built.signed, verifying());
     assert.deepEqual((await part.bundle()).manifest, ['data.json', 'bundle/app.rego']);
+  });
+
+  test('YAML is verified by its value, as OPA signs it; what cannot be read is refused with what to do', async () => {
+    const folder = join(dir.path, 'yaml');
+    const data =
+      'a: 1.0\nb: [1e3, 0x10, yes, "é<", ~, 2001-01-01, -0.5]\n1: {true: x}\nbase: &x {n: 7}\nuse: *x\nt: |\n  lines\n';
+    const files = { 'app.rego': 'package app.x\n', 'y/data.yaml': data, 'z/data.yml': '{"a": 1.0, "b": 1e2}\n' };
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(folder, path)), { recursive: true });
+      await writeFile(join(folder, path), text);
+    }
+    const run = (...args: string[]) => promisify(execFile)(program, args, { cwd: folder });
+    const signed = async (more: Record<string, string> = {}): Promise<string> => {
+      for (const [path, text] of Object.entries(more)) await writeFile(join(folder, path), text);
+      const key = ['--signing-alg', 'HS256', '--signing-key', SECRET];
+      await run('sign', '-b', '.', '-o', dir.path, ...key);
+      return await readFile(join(dir.path, '.signatures.json'), 'utf8');
+    };
+    const bySecret = verifying({
+      policyBundleVerificationKey: new Secret(SECRET),
+      policyBundleVerificationAlgorithm: 'HS256',
+      policyBundleVerificationScope: '',
+    });
+    const packed = (signatures: string, changes: Record<string, string> = {}): Promise<Buffer> =>
+      tarGz(
+        Object.entries({ ...files, '.signatures.json': signatures, ...changes }).map(([name, content]) => ({
+          name,
+          content,
+        })),
+      );
+    const good = await signed();
+    assert.equal(await check(await packed(good), bySecret), 4);
+    const same = { 'y/data.yaml': `# the same value\n${data.replace('[1e3', '[1000')}` };
+    assert.equal(await check(await packed(good, same), bySecret), 4);
+    const refusals: [string, RegExp][] = [
+      [data.replace('yes', 'no'), /"y\/data\.yaml" is not what was signed/],
+      ['a: [', /"y\/data\.yaml" is YAML that is not verified \(.*\): make it data\.json/],
+      [
+        `a: ${'x'.repeat(300_000)}`,
+        /"y\/data\.yaml" is YAML of more than 262144 bytes, which is not verified: make it/,
+      ],
+    ];
+    for (const [text, message] of refusals)
+      await assert.rejects(check(await packed(good, { 'y/data.yaml': text }), bySecret), { message });
+    const long = { 'y/data.yaml': 'n: 12345678901234567890\n' };
+    const message = /is not what was signed, or YAML that OPA reads otherwise: make it data\.json/;
+    await assert.rejects(check(await packed(await signed(long), long), bySecret), { message });
   });
 
   test('what is not what was signed is refused with words that fit', async () => {

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { GoRefusal, WorkerFailure } from '../../src/embedded/types.js';
+import { WorkerFailure } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { exchange, requestBytes } from '../support/hostile-wire.js';
 import { postJson, request } from '../support/http.js';
@@ -78,7 +79,7 @@ test('OPA itself says what an error is, and what an undefined v0 decision is', a
     {},
     {
       decide: async ({ path }) => {
-        if (path === 'app/conflict') throw new GoRefusal('a conflict');
+        if (path === 'app/conflict') throw new EngineRefusal('a conflict');
         return { text: undefined, by: 'go', policy: undefined };
       },
     },

@@ -6,7 +6,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
-import { OpenConnections } from '../../src/lib/open-connections.js';
+import { OpenConnections } from '../../src/lib/net/open-connections.js';
 import { makeAuthority } from '../support/certificates.js';
 import { closeOf } from '../support/close-of.js';
 import { until } from '../support/until.js';

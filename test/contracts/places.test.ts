@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Layer } from '../../src/client/desired/layers.js';
-import { OpaRest } from '../../src/client/engine/opa-rest.js';
-import { members, objectText } from '../../src/lib/json-text.js';
+import { OpaRest } from '../../src/client/engine/opa/opa-rest.js';
+import { members, objectText } from '../../src/lib/json/json-text.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
 import { bodyOfText } from '../../src/wire/json-node.js';
 import { ANY_CHARACTER } from '../support/any-character.js';
@@ -174,7 +174,7 @@ for (const kind of ['inline', 'external', 'embedded'] as const) {
         await opa.stop();
         opa = await startOpa({ port });
       } else if (kind === 'inline') engine.kill();
-      else await engine.keeper.exclusive((signal) => engine.applier.restore(signal));
+      else await engine.keeper.exclusive((signal) => engine.applier.held.restore(signal));
       await until(() => engine.status.engine.online, { withinMs: 20_000, what: 'the engine holds our state again' });
       if (kind !== 'embedded') {
         const last = all.at(-1)?.top ?? '';

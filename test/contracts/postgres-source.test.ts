@@ -4,7 +4,7 @@ import { createPostgresProvider } from '../../src/client/fetch/postgres-provider
 import type { FetchRequest } from '../../src/client/fetch/provider.js';
 import type { Fetcher } from '../../src/client/fetch/providers.js';
 import type { SyncError } from '../../src/lib/errors.js';
-import { type OutgoingTls, outgoingTls, TlsFiles } from '../../src/lib/tls.js';
+import { type OutgoingTls, outgoingTls, TlsFiles } from '../../src/lib/net/tls.js';
 import { makeAuthority } from '../support/certificates.js';
 import { cutCable } from '../support/cut-cable.js';
 import { failureOf as anyFailureOf, startFetcher, type TestFetcher, textOf } from '../support/fetcher.js';

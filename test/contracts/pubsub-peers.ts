@@ -3,14 +3,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { createHub, type Hub } from '../../src/pubsub/hub.js';
-import {
-  createSocketServer,
-  type SocketServer,
-  type SocketServerDeps,
-  type SocketServerOptions,
-} from '../../src/pubsub/socket-server.js';
+import { SocketServer, type SocketServerDeps, type SocketServerOptions } from '../../src/pubsub/socket-server.js';
 import { until as waitUntil } from '../support/until.js';
 
 /** Real ends of sockets for the pub/sub tests. Each is disposed with `await using`. */
@@ -36,7 +31,7 @@ export async function startSocketServer(
   port = 0,
 ): Promise<TestServer> {
   const hub = createHub();
-  const sockets = createSocketServer(
+  const sockets = new SocketServer(
     { frameLimitBytes: 16 * 1024 * 1024, bufferLimitBytes: 1024 * 1024, refusalDelayMs: 0, ...options },
     { hub, log: silentLogger(), ...deps },
   );

@@ -5,7 +5,7 @@ import { createDispatcher } from '../../src/client/outbound/dispatcher.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { completeConfig, DEFAULT_CALLBACK_CONFIG } from '../../src/client/report/callbacks.js';
 import { ReportSender, type SenderOptions } from '../../src/client/report/sender.js';
-import { Secret } from '../../src/lib/log.js';
+import { Secret } from '../../src/lib/observe/log.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
 import { until } from '../support/until.js';
 

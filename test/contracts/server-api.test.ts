@@ -5,7 +5,7 @@ import { createDispatcher } from '../../src/client/outbound/dispatcher.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { ServerApi } from '../../src/client/server-api.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { Secret } from '../../src/lib/log.js';
+import { Secret } from '../../src/lib/observe/log.js';
 import { listening } from '../support/http-server.js';
 import { until } from '../support/until.js';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { BackoffOptions } from '../../src/lib/async.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import type { BackoffOptions } from '../../src/lib/run/async.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import type { StoredRow } from '../../src/server/log/log-store.js';
 import type { FoldedEntry, NewRecord } from '../../src/server/log/update-log.js';

@@ -4,9 +4,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { socketDial } from '../../src/lib/connect.js';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { readProxies } from '../../src/lib/proxy.js';
+import { socketDial } from '../../src/lib/net/connect.js';
+import { readProxies } from '../../src/lib/net/proxy.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
 import { FAREWELL_CODES } from '../../src/pubsub/close-reason.js';
 import {
   createSocketClient,

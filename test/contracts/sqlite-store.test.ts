@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import Libsql from 'libsql';
 import { errorCode, errorText, isConfigurationError } from '../../src/lib/errors.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { LOG_FILE, openSqliteStore } from '../../src/server/log/sqlite-store.js';
-import { peerEntry } from '../../src/wire/data.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { LOG_FILE, openSqliteStore } from '../../src/server/log/sqlite/sqlite-store.js';
 import { openSqliteLog } from '../support/sqlite-log.js';
 import { tempDir } from '../support/temp-dir.js';
 
@@ -24,6 +23,22 @@ test('a dedup text counts for a day', async () => {
   nowMs += 2 * HOUR_MS;
   assert.deepEqual(await append(), { seq: 2, duplicate: false, timeMs: nowMs });
   await store.close();
+});
+
+test('what the store remembers of dedup texts has a bound, also of a log of before', async () => {
+  await using folder = await tempDir();
+  const before = await openSqliteStore({ stateDir: folder.path });
+  await before.append(Array.from({ length: 500 }, (_, n) => ({ kind: 'update', body: '1', dedup: `old ${n}` })));
+  await before.close();
+  const store = await openSqliteStore({ stateDir: folder.path, dedup: { ms: HOUR_MS, rows: 100 } });
+  for (let at = 0; at < 1000; at += 50) {
+    await store.append(Array.from({ length: 50 }, (_, n) => ({ kind: 'update', body: '1', dedup: `key ${at + n}` })));
+  }
+  await store.close();
+  const database = new Libsql(join(folder.path, LOG_FILE));
+  const { kept } = database.prepare('SELECT count(*) AS kept FROM dedup').get() as { kept: number };
+  assert.equal(kept, 100);
+  database.close();
 });
 
 test('a folder that cannot be made, or a log that cannot be, says why, and that only a person can help', async () => {
@@ -49,63 +64,15 @@ test('the store is durable, and says so after it has looked', async () => {
   await store.close();
 });
 
-test('a log of the first version is taken over: epoch, places, base entries and what was retired', async () => {
-  await using folder = await tempDir();
-  const database = new Libsql(join(folder.path, LOG_FILE));
-  database.exec(`
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE record (
-      seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('base', 'update')),
-      time_ms INTEGER NOT NULL, body TEXT NOT NULL, retired_ms INTEGER
-    );
-    CREATE INDEX record_live ON record (seq) WHERE retired_ms IS NULL;
-    CREATE INDEX record_retired ON record (retired_ms) WHERE retired_ms IS NOT NULL;
-    INSERT INTO meta VALUES ('epoch', 'of-before');
-    PRAGMA user_version = 1;
-  `);
-  const insert = database.prepare('INSERT INTO record VALUES (?, ?, ?, ?, ?)');
-  const base = (path: string, more = '') =>
-    `{"entries":[{"url":"http://b${path}","topics":["t"],"dst_path":"${path}","save_method":"PUT"${more}}]}`;
-  const update = (path: string) =>
-    `{"id":"u","publisher":null,"reason":null,"entries":[{"url":"","topics":["t"],"dst_path":"${path}","save_method":"PUT","data":1.0}],"callbacks":[]}`;
-  insert.run(1, 'base', 1000, base('/gone'), 2000);
-  insert.run(2, 'base', 1000, base('/x'), null);
-  insert.run(3, 'update', 1000, update('/x/y'), null);
-  insert.run(4, 'base', 1000, base('/n', ',"data":{"n":12345678901234567890}'), null);
-  insert.run(5, 'update', 1000, update('/z'), null);
-  database.close();
-
-  const now = () => 3000;
-  const open = () => openSqliteLog({ stateDir: folder.path }, { log: silentLogger(), now });
-  let log = await open();
-  const shown = () => log.fold().map(({ seq, origin, entry }) => `${seq} ${origin} ${entry.dst_path}`);
-  assert.deepEqual([log.epoch, log.head], ['of-before', 6]);
-  const entries = ['2 base /x', '3 update /x/y', '4 base /n', '5 update /z'];
-  assert.deepEqual(shown(), entries);
-  assert.equal(log.fold()[2]?.entry.data?.text, '{"n":12345678901234567890}');
-  const page = await log.tail(0);
-  assert.deepEqual(
-    page?.records.map(({ seq }) => seq),
-    [3, 5],
-  );
-  const configured = [
-    peerEntry.parse({ url: 'http://b/x', topics: ['t'], dst_path: '/x' }),
-    peerEntry.parse({ url: 'http://b/new', topics: ['t'], dst_path: '/new' }),
-  ];
-  await log.adoptBase(configured);
-  assert.deepEqual(shown(), ['2 base /x', '3 update /x/y', '5 update /z', '7 base /new']);
-  await log.close();
-  log = await open();
-  assert.deepEqual(shown(), ['2 base /x', '3 update /x/y', '5 update /z', '7 base /new']);
-  await log.close();
-});
-
-test('a log of a newer version is refused by name', async () => {
-  await using folder = await tempDir();
-  const database = new Libsql(join(folder.path, LOG_FILE));
-  database.exec('PRAGMA user_version = 99');
-  database.close();
-  await assert.rejects(openSqliteStore({ stateDir: folder.path }), { code: 'log_damaged', message: /update-log\.db/ });
+test('a log of another version is refused by name', async () => {
+  for (const version of [1, 99]) {
+    await using folder = await tempDir();
+    const database = new Libsql(join(folder.path, LOG_FILE));
+    database.exec(`PRAGMA user_version = ${version}`);
+    database.close();
+    const refusal = { code: 'log_damaged', message: /update-log\.db/ };
+    await assert.rejects(openSqliteStore({ stateDir: folder.path }), refusal);
+  }
 });
 
 const MANY = process.env.SYNC_TEST_LONG === '1' ? 1_000_000 : 50_000;

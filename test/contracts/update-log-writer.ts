@@ -1,4 +1,4 @@
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { openSqliteLog } from '../support/sqlite-log.js';
 
 /**
@@ -8,7 +8,7 @@ import { openSqliteLog } from '../support/sqlite-log.js';
  */
 const [, , stateDir = '', bytes = '100', width = '8'] = process.argv;
 const log = await openSqliteLog({ stateDir }, { log: silentLogger() });
-const { JsonText } = await import('../../src/lib/json-text.js');
+const { JsonText } = await import('../../src/lib/json/json-text.js');
 const data = JsonText.of('x'.repeat(Number(bytes)));
 
 let refused: unknown;

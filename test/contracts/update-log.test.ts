@@ -8,12 +8,13 @@ import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { SyncError } from '../../src/lib/errors.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { recentUpdates } from '../../src/server/clients/recent-updates.js';
 import { outlineOf } from '../../src/server/log/large-rows.js';
 import type { RetentionLimits } from '../../src/server/log/retention.js';
-import { LOG_FILE } from '../../src/server/log/sqlite-store.js';
-import type { AuditRecord, LogRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
+import { LOG_FILE } from '../../src/server/log/sqlite/sqlite-store.js';
+import type { AuditRecord, LogRecord, LogTail, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
 import { type PeerEntry, peerEntry, type SaveMethod } from '../../src/wire/data.js';
 import { openSqliteLog } from '../support/sqlite-log.js';
 import { until } from '../support/until.js';
@@ -31,6 +32,12 @@ async function open(now?: () => number, retention?: RetentionLimits): Promise<Up
   );
   opened.push(log);
   return log;
+}
+
+/** A deletion where no commit and no source has anything. */
+function removal(...paths: readonly string[]): NewRecord {
+  const entries = paths.map((dst_path) => peerEntry.parse({ url: '', topics: ['t'], dst_path, save_method: 'DELETE' }));
+  return { ...record(''), entries: entries.map((entry) => ({ ...entry, only_removes: true })) };
 }
 
 function record(dst_path: string, data = '1', save_method: SaveMethod = 'PUT', topics = ['t']): NewRecord {
@@ -133,6 +140,44 @@ describe('the update log in SQLite', () => {
     assert.deepEqual(
       (await wholeTail(second)).map(({ seq }) => seq),
       [1, 2, 3, 4],
+    );
+  });
+
+  test('the topics of the last updates are known after a restart, and a large one is not read again for them', async () => {
+    const before = await open();
+    const text = JSON.stringify('x'.repeat(100_000));
+    await before.append(record('/gone', text, 'PUT', ['gone']));
+    await before.append(record('/a', '1', 'PUT', ['a']));
+    await before.append(record('/large', text, 'PUT', ['l', 'm']));
+    await before.append(record('/gone', '2', 'PUT', ['gone']));
+    await before.append(record('/larger', text, 'PUT', ['n']));
+    await before.close();
+
+    const log = await open();
+    const read: number[] = [];
+    const tail: LogTail['tail'] = async (...args) => {
+      const page = await log.tail(...args);
+      read.push(...(page?.records ?? []).map(({ seq }) => seq));
+      return page;
+    };
+    const recent = await recentUpdates({
+      head: log.head,
+      tail,
+      onRecord: (listener) => log.onRecord(listener),
+      onSkipped: (listener) => log.onSkipped(listener),
+      takeLargeLoaded: () => log.takeLargeLoaded?.() ?? new Map(),
+    });
+    assert.deepEqual(
+      [...recent.between(0, 5)].map(({ seq, topics }) => `${seq} ${[...topics].join(' ')}`),
+      ['1 gone', '2 a', '3 l m', '4 gone', '5 n'],
+    );
+    assert.deepEqual(read, [1, 2, 4], 'the first was not loaded: it is superseded');
+    const again = await recentUpdates(log);
+    for (const one of [recent, again]) one.close();
+    assert.deepEqual(
+      [...again.between(0, 5)],
+      [...recent.between(0, 5)],
+      'only the first caller has them; the rest read',
     );
   });
 
@@ -329,6 +374,32 @@ describe('the update log in SQLite', () => {
     assert.deepEqual(shown(log), ['1 update /a', '2 update /a']);
     nowMs += 60_000;
     assert.deepEqual(shown(log), ['1 update /a']);
+  });
+
+  test('a deletion that only removes ends with retention, and a log that is read again has nothing of it', async () => {
+    const retention = { maxAgeMs: 7 * DAY_MS, maxRows: 10 };
+    let log = await open(undefined, retention);
+    const both = record('/kept');
+    await log.append({ ...both, entries: [...both.entries, ...record('/gone/with/kept').entries] });
+    for (let index = 0; index < 50; index++) {
+      await log.append(record(`/gone/d${index}`));
+      await log.append(removal(`/gone/d${index}`));
+    }
+    const { seq } = await log.append(removal('/gone/with/kept'));
+    assert.deepEqual(shown(log), ['1 update /kept']);
+    assert.equal(log.ended().length, 51, 'for those who cannot say what they hold');
+    await log.close();
+    log = await open(undefined, retention);
+    assert.deepEqual([shown(log), log.ended().length], [['1 update /kept'], 51]);
+    await Promise.all(Array.from({ length: 1100 }, (_, index) => log.append(record('/z', String(index)))));
+    assert.equal(log.ended().length, 10);
+    await log.close();
+    log = await open(undefined, retention);
+    assert.deepEqual(shown(log), ['1 update /kept', `${seq + 1100} update /z`]);
+    const live = (await wholeTail(log)).filter(({ entries }) => entries[0]?.dst_path !== '/z');
+    // The last one is what keeps a part of the first row away, and others are still kept.
+    assert(live.length < 30 && live.some((one) => one.seq === seq), `${live.length} rows are left`);
+    assert.equal(await log.tail(1), undefined, 'who was away so long reads the fold');
   });
 
   test('patches are worked into the inline document under them, numbers as written, and so after a restart', async () => {

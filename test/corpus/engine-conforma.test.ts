@@ -4,8 +4,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
-import { silentLogger } from '../../src/lib/log.js';
-import type { GitObjects } from '../../src/server/source/git-objects.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import type { GitObjects } from '../../src/server/policy/source/git-objects.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import { applyBundle } from '../support/apply-bundle.js';
 import {

@@ -101,8 +101,8 @@ for (const name of FILES) {
   });
 }
 
-test('docs/containers.md makes every secret of the files that it starts, and starts one at a time', () => {
-  const page = readFileSync(join(ROOT, 'docs', 'containers.md'), 'utf8');
+test('docs/how-to/deploy.md makes every secret of the files that it starts, and starts one at a time', () => {
+  const page = readFileSync(join(ROOT, 'docs', 'how-to', 'deploy.md'), 'utf8');
   for (const name of ['authentication.yaml', 'servers.yaml']) {
     const text = readFileSync(join(FOLDER, name), 'utf8');
     for (const [, file = ''] of text.matchAll(/file: \.\/(secrets\/[\w.-]+)/g)) {

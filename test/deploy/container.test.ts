@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { type Copy, type Dockerfile, DockerfileParser, type Env, type From } from 'dockerfile-ast';
-import { OPA_VERSION } from '../../src/client/engine/opa-version.js';
+import { OPA_VERSION } from '../../src/client/engine/get-opa/opa-version.js';
 import { hadolintProgram } from '../support/deploy-programs.js';
 import { KNOWN_SETTINGS } from '../support/known-settings.js';
 import { repoRoot } from '../support/repo.js';

@@ -274,16 +274,12 @@ describe('the chart', { skip }, () => {
     assert.match(other, /policysync token --server-url https:\/\/policysync-server:7002 /);
   });
 
-  for (const name of ['kubernetes.md', 'kubernetes-sidecars.md']) {
-    it(`renders each command and each value of docs/${name}`, () => rendersPage(name));
-  }
-
-  async function rendersPage(name: string): Promise<void> {
+  it('renders each command and each value of docs/how-to/kubernetes.md', async () => {
     assert('path' in helm);
     const { path } = helm;
-    const page = readFileSync(join(ROOT, 'docs', name), 'utf8');
+    const page = readFileSync(join(ROOT, 'docs', 'how-to', 'kubernetes.md'), 'utf8');
     const commands = [...page.matchAll(/^helm (?:install|upgrade) policysync (\S+)((?:.*\\\n)*.*)$/gm)];
-    assert(commands.length >= 1);
+    assert(commands.length >= 3);
     const render = async (args: readonly string[]): Promise<string> =>
       (await run(path, ['template', 'policysync', CHART, ...args])).stdout;
     // --reuse-values: with what the commands before have set.
@@ -319,9 +315,9 @@ describe('the chart', { skip }, () => {
       .split(/\n\n+/)
       .map((text) => [...text.matchAll(/`(?:--set )?([a-z]\w*(?:\.\w+)+=[^`\s]+)`/g)]);
     const said = paragraphs.map((found) => found.flatMap(([, value = '']) => ['--set', value]));
-    if (name === 'kubernetes.md') assert(said.flat().length >= 6);
+    assert(said.flat().length >= 6);
     for (const values of said) await render([...base, ...values]);
-  }
+  });
 
   it('asks for liveness and readiness at different places, and gives the drain its time', async () => {
     const manifests = await rendered('--values', join(CHART, 'ci', 'production-values.yaml'));
@@ -493,7 +489,7 @@ describe('the chart', { skip }, () => {
     checkSchema(deployment);
     const pod = workload.parse(deployment.spec);
     checkPods(pod);
-    // A server or a first policy that is missing restarts nothing (docs/kubernetes.md).
+    // A server or a first policy that is missing restarts nothing (docs/how-to/kubernetes.md).
     for (const { name, startupProbe } of pod.template.spec.initContainers) {
       assert(startupProbe !== undefined, name);
       const seconds = startupProbe.periodSeconds * startupProbe.failureThreshold;
@@ -522,7 +518,9 @@ describe('the files of the chart', () => {
     // The oldest Kubernetes that the chart asks for is the oldest one that it is checked against.
     assert.equal(chart.kubeVersion, `>=${KUBERNETES_VERSIONS[0]}-0`);
     const [oldest] = /^\d+\.\d+/.exec(KUBERNETES_VERSIONS[0]) ?? [];
-    assert(readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8').includes(`Kubernetes ${oldest} or newer`));
+    assert(
+      readFileSync(join(ROOT, 'docs', 'how-to', 'kubernetes.md'), 'utf8').includes(`Kubernetes ${oldest} or newer`),
+    );
     assert.match(
       readFileSync(join(FOLDER, 'sidecar.yaml'), 'utf8'),
       new RegExp(`policysync/client-embedded:${version}$`, 'm'),

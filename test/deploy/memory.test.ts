@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import * as z from 'zod';
-import { CHECK_MEMORY_BYTES } from '../../src/server/gate/compile-check.js';
+import { CHECK_MEMORY_BYTES } from '../../src/server/policy/gate/compile-check.js';
 import { CLIENT_SETTINGS, loadSettings, SERVER_SETTINGS } from '../support/library.js';
 import { repoRoot } from '../support/repo.js';
 

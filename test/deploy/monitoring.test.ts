@@ -68,13 +68,13 @@ describe('alert rules and dashboard', () => {
   it('each alert has a test in which it fires, a summary, and what to do', () => {
     const rules = readFileSync(ALERTS, 'utf8');
     const tests = readFileSync(ALERT_TESTS, 'utf8');
-    const page = readFileSync(join(repoRoot(), 'docs', 'observability.md'), 'utf8');
+    const page = readFileSync(join(repoRoot(), 'docs', 'how-to', 'metrics-and-traces.md'), 'utf8');
     const blocks = rules.split('- alert: ').slice(1);
     assert(blocks.length >= 15, `${blocks.length} alerts`);
     for (const block of blocks) {
       const [name = ''] = block.split('\n');
       assert(tests.includes(`alertname="${name}"`), `${name} has no test`);
-      assert(page.includes(`\`${name}\``), `${name} is not in docs/observability.md`);
+      assert(page.includes(`\`${name}\``), `${name} is not in docs/how-to/metrics-and-traces.md`);
       assert.match(block, /severity: (critical|warning) /, name);
       assert.match(block, /summary: .{15}[\s\S]*description: .{30}/, name);
     }

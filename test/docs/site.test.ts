@@ -4,7 +4,7 @@ import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { repoRoot } from '../support/repo.js';
-import { filesBelow, read } from '../support/repo-pages.js';
+import { anchor, filesBelow, headings, read } from '../support/repo-pages.js';
 
 /** What this test needs of `site/lib`, which is not compiled with the rest. */
 interface Pages {
@@ -23,8 +23,14 @@ interface Links {
 
 const part = async (name: string): Promise<unknown> =>
   await import(pathToFileURL(join(repoRoot(), 'site', 'lib', `${name}.mjs`)).href);
+interface Redirects {
+  readonly REDIRECTS: ReadonlyMap<string, string>;
+  redirectFiles(base?: string): ReadonlyMap<string, string>;
+}
+
 const { addressOf, sidebar } = (await part('pages')) as Pages;
 const { repositoryLinks } = (await part('links')) as Links;
+const { REDIRECTS, redirectFiles } = (await part('redirects')) as Redirects;
 
 test('every page of docs/ is in the navigation of the site, under the words of docs/README.md', () => {
   const listed = sidebar().flatMap(({ items }) => items.map(({ link }) => link));
@@ -49,6 +55,24 @@ test('every page of docs/ is in the navigation of the site, under the words of d
   );
 });
 
+test('a former address leads to a page and a heading that are there, and hides no page', () => {
+  const pages = new Map(filesBelow('docs', /\.md$/).map((page) => [addressOf(page) ?? '', page]));
+  const dead = [...REDIRECTS].filter(([from, to]) => {
+    const [address = '', fragment] = to.split('#');
+    const page = pages.get(address);
+    if (page === undefined || pages.has(from)) return true;
+    return fragment !== undefined && !headings(read(page)).map(anchor).includes(fragment);
+  });
+  assert.deepEqual(dead, []);
+});
+
+test('a former address is a static page that leads on, below the path of the site', () => {
+  const files = redirectFiles('/policysync/');
+  assert.equal(files.size, REDIRECTS.size);
+  assert.match(files.get('tls.html') ?? '', /content="0; url=\/policysync\/how-to\/secure#tls-and-proxies"/);
+  assert.match(redirectFiles().get('engine.html') ?? '', /<a href="\/how-to\/engine">/);
+});
+
 test('the first page of the site leads to pages that are there', () => {
   const addresses = ['docs', 'examples'].flatMap((folder) => filesBelow(folder, /\.md$/).map(addressOf));
   const links = [...read('site/index.md').matchAll(/^ +link: (.+)$/gm)].map(([, link]) => link);
@@ -56,7 +80,7 @@ test('the first page of the site leads to pages that are there', () => {
   for (const link of links) assert(addresses.includes(link), link);
 });
 
-/** What becomes of a link from docs/engine.md. */
+/** What becomes of a link from docs/how-to/engine.md. */
 function made(href: string, source?: string): string | undefined {
   let target: string | undefined = href;
   const token: Token = {
@@ -73,25 +97,25 @@ function made(href: string, source?: string): string | undefined {
   };
   repositoryLinks(source)({ core: { ruler: { push } } });
   assert(rule);
-  rule({ tokens: [{ children }], env: { path: join(repoRoot(), 'docs', 'engine.md') } });
+  rule({ tokens: [{ children }], env: { path: join(repoRoot(), 'docs', 'how-to', 'engine.md') } });
   return children.length === 0 ? undefined : target;
 }
 
 test('links between files of the repository work in the site', () => {
-  assert.equal(made('tls.md#proxies'), '/tls#proxies');
-  assert.equal(made('internals/design.md'), '/internals/design');
-  assert.equal(made('../CHANGELOG.md'), '/changelog');
-  assert.equal(made('../examples/app/README.md'), made('../examples/app'));
+  assert.equal(made('several-instances.md#redis'), '/how-to/several-instances#redis');
+  assert.equal(made('../internals/design.md'), '/internals/design');
+  assert.equal(made('../../CHANGELOG.md'), '/changelog');
+  assert.equal(made('../../examples/app/README.md'), made('../../examples/app'));
   assert.equal(made('https://example.com/a.md'), 'https://example.com/a.md');
   assert.equal(made('#marker'), '#marker');
 });
 
 test('a file that is no page is a link to the sources, or no link where they are nowhere to be read', () => {
-  assert.equal(made('../src/index.ts', 'https://git.example/src'), 'https://git.example/src/src/index.ts');
-  assert.equal(made('../src/index.ts'), undefined);
+  assert.equal(made('../../src/index.ts', 'https://git.example/src'), 'https://git.example/src/src/index.ts');
+  assert.equal(made('../../src/index.ts'), undefined);
 });
 
 test('a link that leads nowhere ends the build', () => {
   assert(!existsSync(join(repoRoot(), posix.join('docs', 'nowhere.md'))));
-  assert.throws(() => made('nowhere.md'), /docs\/engine\.md: the link to nowhere\.md leads nowhere/);
+  assert.throws(() => made('nowhere.md'), /docs\/how-to\/engine\.md: the link to nowhere\.md leads nowhere/);
 });

@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import type { Cable } from '../support/cut-cable.js';
 import { field, request } from '../support/http.js';
 import type { Client } from './client.js';
@@ -6,6 +6,7 @@ import { fill } from './full-backbone.js';
 import type { RunOptions } from './options.js';
 import type { Random } from './random.js';
 import { SOURCE_FAULTS } from './sources.js';
+import type { Subscribers } from './subscribers.js';
 import type { Timeline } from './timeline.js';
 import { emptyDisk, type Instance, type World } from './world.js';
 
@@ -24,7 +25,14 @@ const NEW_WEIGHT = 20;
 const CUT_OFF_MS = 15_000;
 
 /** Judges what clients of an instance say that has been cut off from the backbone for long. */
-export type SaysCutOff = (instance: number) => Promise<void>;
+type SaysCutOff = (instance: number) => Promise<void>;
+
+/** What faults happen to. */
+interface Broken {
+  readonly world: World;
+  readonly subscribers: Subscribers | undefined;
+  readonly saysCutOff: SaysCutOff;
+}
 
 /** How often each fault came. */
 export type Counts = Map<string, number>;
@@ -34,8 +42,7 @@ export type Counts = Map<string, number>;
  * comes again with the seed; what it meets does not, since processes are never twice the same.
  */
 export async function chaos(
-  world: World,
-  saysCutOff: SaysCutOff,
+  broken: Broken,
   options: { hands: number; pauseMs: number; faults: number | undefined; only: RunOptions['only'] },
   draw: Random,
   time: Timeline,
@@ -47,7 +54,7 @@ export async function chaos(
   let left = options.faults ?? Number.POSITIVE_INFINITY;
   const hand = async (own: Random): Promise<void> => {
     while (!signal.aborted && left > 0) {
-      const possible = faults({ world, saysCutOff }, own, time, counts).filter(
+      const possible = faults(broken, own, time, counts).filter(
         ({ of, kind }) => !busy.has(of) && (options.only === 'all' || kind.startsWith('backbone')),
       );
       const fault = weighted(possible, seen, own);
@@ -80,12 +87,7 @@ function weighted(possible: readonly Fault[], seen: ReadonlySet<string>, draw: R
 
 const pause = (ms: number): Promise<void> => sleep(ms, new AbortController().signal);
 
-interface Broken {
-  readonly world: World;
-  readonly saysCutOff: SaysCutOff;
-}
-
-function faults({ world, saysCutOff }: Broken, draw: Random, time: Timeline, counts: Counts): Fault[] {
+function faults({ world, subscribers, saysCutOff }: Broken, draw: Random, time: Timeline, counts: Counts): Fault[] {
   const did = (name: string, more = ''): void => {
     counts.set(name, (counts.get(name) ?? 0) + 1);
     time.say(`${name}${more}`);
@@ -97,6 +99,7 @@ function faults({ world, saysCutOff }: Broken, draw: Random, time: Timeline, cou
   for (const [at, instance] of world.instances.entries()) addInstance(at, instance);
   for (const [at, client] of world.clients.entries()) addClient(at, client);
   addCables();
+  if (subscribers !== undefined) addSubscribers(subscribers);
   add('sources', 'sources', 4, async () => {
     const [fault, share, ms] = [draw.pick(SOURCE_FAULTS), 0.2 + 0.8 * draw.next(), draw.int(300, 3000)];
     did(`sources: ${fault}`, ` (${Math.round(share * 100)} %) for ${ms} ms`);
@@ -236,6 +239,23 @@ function faults({ world, saysCutOff }: Broken, draw: Random, time: Timeline, cou
       await pause(ms);
       client.thawEngine();
     });
+  }
+
+  function addSubscribers(own: Subscribers): void {
+    for (let at = 0; at < own.processes; at++) {
+      const name = `subscribers ${at}`;
+      add(name, 'subscribers cut', 2, async () => {
+        did('subscribers cut', ` (${name})`);
+        await own.cut(at);
+      });
+      add(name, 'subscribers frozen', 1, async () => {
+        const ms = draw.int(300, 3000);
+        did('subscribers frozen', ` (${name}) for ${ms} ms`);
+        own.freeze(at);
+        await pause(ms);
+        own.thaw(at);
+      });
+    }
   }
 
   function addCables(): void {

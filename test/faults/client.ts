@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { members } from '../../src/lib/json-text.js';
+import { members } from '../../src/lib/json/json-text.js';
 import { type Cable, cutCable } from '../support/cut-cable.js';
 import { freePort } from '../support/opa.js';
 import { asked } from './asked.js';

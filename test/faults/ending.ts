@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
 import type { Client } from './client.js';
@@ -121,7 +121,7 @@ async function loseLog(world: World, epochBefore: string, url: string, time: Tim
     }
   } else {
     time.say('the backbone comes back with no data');
-    // An instance whose log was replaced ends, and its supervisor starts it again (docs/instances.md).
+    // An instance whose log was replaced ends, and its supervisor starts it again (docs/how-to/several-instances.md).
     world.allowEnds();
     await backbone.empty();
   }

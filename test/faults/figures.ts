@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import type { Journal } from './journal.js';
 import type { PlacedEntry } from './model.js';
 import type { RunOptions } from './options.js';
 import type { Program } from './program.js';
 import type { Sample } from './sampler.js';
+import type { SubscriberCounts } from './subscribers.js';
 import { isDead, type World } from './world.js';
 
 /** What a run comes to, in figures. */
@@ -31,7 +32,9 @@ export interface Figures {
   /** Of the client that was farthest behind, by its own word, dead sources left out. */
   readonly max_lag: { readonly updates: number; readonly seconds: number };
   /** From the last update until every client is at rest, and a newcomer from its start. */
-  readonly converged_ms: { readonly clients: number; readonly newcomer: number };
+  readonly converged_ms: { readonly clients: number; readonly newcomer: number; readonly subscribers: number };
+  /** Subscribers without engines, their connections, and how often one had to begin anew by the fold. */
+  readonly subscribers?: SubscriberCounts;
   /** Resident memory: most of one program at any time, and most of one at the end. */
   readonly memory_mib: {
     readonly server: { readonly max: number; readonly end: number };

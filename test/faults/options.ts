@@ -9,6 +9,8 @@ export interface RunOptions {
   /** The run goes on until so many faults came, whatever its time. */
   readonly faults: number | undefined;
   readonly clients: number;
+  /** Subscribers without engines, beside the clients. */
+  readonly subscribers: number;
   readonly instances: number;
   readonly backbone: BackboneKind | undefined;
   /** The engine of the clients; `both`: the first two have it embedded, the others an inline one. */
@@ -36,6 +38,7 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
       minutes: { type: 'string' },
       faults: { type: 'string' },
       clients: { type: 'string', default: String(MOST_CLIENTS) },
+      subscribers: { type: 'string', default: '0' },
       long: { type: 'boolean', default: env.SYNC_TEST_LONG === '1' },
       instances: { type: 'string' },
       backbone: { type: 'string' },
@@ -64,7 +67,9 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   if (![seed, seconds, instances, faults ?? 0].every((value) => Number.isFinite(value) && value >= 0) || instances < 1)
     return '--seed, --seconds, --minutes, --faults and --instances take numbers';
   if (!Number.isInteger(clients) || clients < 1 || clients > MOST_CLIENTS) return `--clients is 1 to ${MOST_CLIENTS}`;
+  const subscribers = Number(values.subscribers);
+  if (!Number.isInteger(subscribers) || subscribers < 0) return '--subscribers is a whole number, 0 for none';
   if (instances > 1 && backbone === undefined) return '--instances above 1 needs a --backbone';
   const { keep, verbose } = values;
-  return { seed, seconds, faults, clients, instances, backbone, engine, only, keep, verbose };
+  return { seed, seconds, faults, clients, subscribers, instances, backbone, engine, only, keep, verbose };
 }

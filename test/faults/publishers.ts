@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import { type Answer, field, postJson } from '../support/http.js';
 import { asked } from './asked.js';
 import type { Journal, Publication } from './journal.js';

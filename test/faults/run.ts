@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
 import { chaos } from './chaos.js';
@@ -35,6 +35,7 @@ import { random } from './random.js';
 import { judgeCutOff, judgeWait, pageShows, positionShown } from './said.js';
 import { type Sample, sampleEngine } from './sampler.js';
 import { judgeServed } from './served.js';
+import { Subscribers } from './subscribers.js';
 import { type Timeline, timeline } from './timeline.js';
 import { account, entriesOf, judgeAll } from './verdict.js';
 import { DEAD, startWorld, type World } from './world.js';
@@ -52,6 +53,10 @@ const ANNOUNCED_MS = 9000;
 const PACE_MS = { short: 20, counted: 80, long: 150 };
 /** Between two faults of one hand, on average. Nobody can publish without the backbone. */
 const PAUSE_MS = { all: 350, backbone: 2500 };
+/** Each of many subscribers takes part of the time that an update has. */
+const PACE_MS_EACH = 0.2;
+/** Longest wait for all subscribers to have everything after it works again. */
+const SUBSCRIBERS_MS = 120_000;
 /** A machine with other work must not make the run say nothing: it goes on until so much was published, within bounds. */
 const LEAST_PUBLICATIONS = 200;
 const LEAST_EACH_SECOND = 15;
@@ -72,10 +77,10 @@ async function main(args: string[]): Promise<number> {
     process.stderr.write(`faults: ${options}\n`);
     return 2;
   }
-  const { seed, seconds, faults, clients, instances, backbone } = options;
+  const { seed, seconds, faults, clients, subscribers, instances, backbone } = options;
   const amount = faults === undefined ? `${seconds} s of faults` : `${faults} faults`;
   say(
-    `faults: seed ${seed}, ${amount}, ${instances} server instance(s), ${backbone ?? 'embedded log'}, ${clients} client(s)`,
+    `faults: seed ${seed}, ${amount}, ${instances} server instance(s), ${backbone ?? 'embedded log'}, ${clients} client(s), ${subscribers} subscriber(s)`,
   );
   const dir = await mkdtemp(join(tmpdir(), 'policysync-faults-'));
   const limit = setTimeout(
@@ -135,6 +140,8 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
     };
     await until(known, { withinMs: 60_000, what: 'every instance knows every client' });
   }
+  const urls = world.instances.map(({ url }) => url);
+  await using subscribers = options.subscribers === 0 ? undefined : await Subscribers.start(options.subscribers, urls);
   time.say(`all are up; the log keeps ${keptRecords} replaced records`);
 
   const journal = new Journal();
@@ -144,7 +151,8 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const versions = new Map<string, number>();
   const waits = new Map<number, number>();
   const isCounted = options.faults !== undefined;
-  const paceMs = isCounted ? PACE_MS.counted : options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
+  const ownPaceMs = isCounted ? PACE_MS.counted : options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
+  const paceMs = Math.max(ownPaceMs, options.subscribers * PACE_MS_EACH);
   const memory = {
     server: watchMemory(programsOf(world.instances), sampling.signal),
     client: watchMemory(programsOf(world.clients), sampling.signal),
@@ -165,6 +173,8 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
       judgeWait: async (publication, lives, answer) => {
         waits.set(answer.status, (waits.get(answer.status) ?? 0) + 1);
         await judgeWait({ publication, clients: world.clients, lives, answer, time, failures });
+        if (subscribers !== undefined && answer.status === 200)
+          failures.push(...(await subscribers.judgeWait(publication, answer.json, time)));
       },
       lives: () => world.clients.map(({ life }) => life()),
     };
@@ -199,9 +209,10 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
     publishAndAsk(deps('ask'), publishing.signal),
     ...Array.from({ length: WAITERS }, (_, at) => publishAndWait(at, deps(`wait ${at}`), publishing.signal)),
   ]);
+  const saysCutOff = (at: number): Promise<void> =>
+    judgeCutOff({ clients: world.clients, server: world.instances[at]?.url ?? '', time, failures });
   const faults = chaos(
-    world,
-    (at) => judgeCutOff({ clients: world.clients, server: world.instances[at]?.url ?? '', time, failures }),
+    { world, subscribers, saysCutOff },
     { hands: 2, pauseMs: PAUSE_MS[options.only], faults: options.faults, only: options.only },
     draw.fork('chaos'),
     time,
@@ -231,6 +242,8 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const log = await readLog(serverUrl);
   failures.push(...account(journal, log, !isShortLog));
   const clientsMs = await judgeEnd(world.clients, journal, log.epoch, world, failures);
+  const told = await subscribers?.judgeEnd(journal, log.epoch, SUBSCRIBERS_MS);
+  failures.push(...(told?.failures ?? []));
   sampling.abort();
   const seen = await Promise.all(samples);
   // Line by line: all of it together may be more than a string can hold.
@@ -257,14 +270,23 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
     page_yes: seen.flat().filter(({ saidCommit }) => saidCommit !== undefined).length,
     engine_samples: seen.reduce((sum, list) => sum + list.length, 0),
     source_requests: world.sources.requests,
+    ...(subscribers === undefined ? {} : { subscribers: await subscribers.counts() }),
   };
+  await subscribers?.[Symbol.asyncDispose]();
   const newcomer = await world.newcomer();
   const newcomerMs = await judgeEnd([newcomer], journal, log.epoch, world, failures);
   await newcomer.kill(true);
   time.say('the newcomer is judged');
   await lostLogStory(world, journal, log.epoch, last, time, failures);
   await judgeServed(dir, world, failures);
-  return { ...figures, converged_ms: { clients: Math.round(clientsMs), newcomer: Math.round(newcomerMs) } };
+  return {
+    ...figures,
+    converged_ms: {
+      clients: Math.round(clientsMs),
+      newcomer: Math.round(newcomerMs),
+      subscribers: Math.round(told?.tookMs ?? 0),
+    },
+  };
 }
 
 function programsOf(parts: readonly { readonly program: Program }[]): Program[] {

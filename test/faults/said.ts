@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { answerOf } from '../../src/fleet/answer.js';
+import { answerOf } from '../../src/fleet-rules/answer.js';
 import { fleetSnapshot } from '../../src/wire/fleet.js';
 import { type Answer, field, request } from '../support/http.js';
 import type { Client } from './client.js';
@@ -31,6 +31,8 @@ export async function judgeWait({ publication, clients, lives, answer, time, fai
   if (answer.status !== 200 || entry === undefined) return;
   const away = field(answer.json, 'away');
   const named = new Set(Array.isArray(away) ? away.map((each) => String(field(each, 'client_id'))) : []);
+  // Of many it names some: then nobody can tell who may lack it.
+  if (Number(field(answer.json, 'away_count')) > named.size) return;
   await Promise.all(
     clients.map(async (client, at) => {
       const { name } = client.program;

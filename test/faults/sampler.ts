@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/async.js';
+import { sleep } from '../../src/lib/run/async.js';
 import { request } from '../support/http.js';
 import { isObject, type Json, marks } from './model.js';
 

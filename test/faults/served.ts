@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { jsonOrUndefined } from '../../src/lib/json-text.js';
+import { jsonOrUndefined } from '../../src/lib/json/json-text.js';
 import { field } from '../support/http.js';
 import type { World } from './world.js';
 

@@ -110,7 +110,7 @@ test('keys may be files and OPAL names, and secrets do not show in the configura
     SYNC_SERVER_BIND_PORT: '0',
     SYNC_STATE_DIR: join(folder.path, 'state'),
   };
-  const shown = await runCommand('server', ['print-config'], env);
+  const shown = await runCommand('policysync', ['config', 'print', 'server'], env);
   assert.match(shown.stdout, /SYNC_AUTH_MASTER_TOKEN=\*\*\*/);
   assert.doesNotMatch(shown.stdout, /hush/);
   await using server = startCommand('server', ['run'], env);

@@ -11,7 +11,7 @@ import { runHere } from '../support/run-here.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
-/** `POST /token`, the JWKS and `obtain-token`, on a real server. */
+/** `POST /token`, the JWKS and `policysync token`, on a real server. */
 
 const MASTER = bearer(MASTER_TOKEN);
 
@@ -187,25 +187,23 @@ describe('tokens', () => {
     }
   });
 
-  for (const program of ['server', 'client'] as const) {
-    it(`sync-${program} obtain-token prints a token that the server takes`, async () => {
-      const env = { SYNC_SERVER_URL: server.url, OPAL_MASTER_TOKEN: MASTER_TOKEN };
-      const plain = await runHere(program, ['obtain-token'], env);
-      assert.equal(plain.code, 0, plain.stderr);
-      assert.match(plain.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
-      assert.equal((await request(`${server.url}/data/config`, { headers: bearer(plain.stdout.trim()) })).status, 200);
+  it('token prints a token that the server takes', async () => {
+    const env = { SYNC_SERVER_URL: server.url, OPAL_MASTER_TOKEN: MASTER_TOKEN };
+    const plain = await runHere('policysync', ['token'], env);
+    assert.equal(plain.code, 0, plain.stderr);
+    assert.match(plain.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    assert.equal((await request(`${server.url}/data/config`, { headers: bearer(plain.stdout.trim()) })).status, 200);
 
-      const args = ['obtain-token', '--server-url', server.url, '--type', 'datasource', '--claims', '{"tenant":"t"}'];
-      const whole = await runHere(program, [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
-      assert.equal(whole.code, 0, whole.stderr);
-      const answer: unknown = JSON.parse(whole.stdout);
-      assert.deepEqual(field(answer, 'details', 'claims'), { peer_type: 'datasource', tenant: 't' });
-      const { iat = 0, exp = 0 } = decodeJwt(String(field(answer, 'token')));
-      assert.ok(Math.abs(exp - iat - 7200) <= 1);
-    });
-  }
+    const args = ['token', '--server-url', server.url, '--type', 'datasource', '--claims', '{"tenant":"t"}'];
+    const whole = await runHere('policysync', [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
+    assert.equal(whole.code, 0, whole.stderr);
+    const answer: unknown = JSON.parse(whole.stdout);
+    assert.deepEqual(field(answer, 'details', 'claims'), { peer_type: 'datasource', tenant: 't' });
+    const { iat = 0, exp = 0 } = decodeJwt(String(field(answer, 'token')));
+    assert.ok(Math.abs(exp - iat - 7200) <= 1);
+  });
 
-  it('obtain-token takes durations as people write them', async () => {
+  it('token takes durations as people write them', async () => {
     const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
     for (const [words, seconds] of [
       [['30d'], 2_592_000],
@@ -254,7 +252,7 @@ describe('tokens', () => {
     assert.deepEqual((await readdir(dir.path)).sort(), ['link', 'publisher-token']);
   });
 
-  it('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', async () => {
+  it('token that fails says why: 2 for a wrong call, 1 for the rest', async () => {
     const rows: [string[], number, RegExp][] = [
       [[], 2, /give the master token/],
       [['m', '--ttl', '5'], 2, /--ttl takes a duration: 30d, .*\(is "5"\)/],
@@ -274,7 +272,7 @@ describe('tokens', () => {
       [['m', '--server-url', 'http://127.0.0.1:1'], 1, /no token: no answer from http:\/\/127\.0\.0\.1:1/],
     ];
     for (const [args, code, message] of rows) {
-      const result = await runHere('server', ['obtain-token', ...args], { SYNC_SERVER_URL: server.url });
+      const result = await runHere('policysync', ['token', ...args], { SYNC_SERVER_URL: server.url });
       assert.equal(result.code, code, `${args.join(' ')}: ${result.stderr}`);
       assert.match(result.stderr, message);
       assert.doesNotMatch(result.stderr, /hush/);

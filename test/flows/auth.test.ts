@@ -42,14 +42,14 @@ async function sshKeys(): Promise<SshKeys> {
 
 async function obtainToken(serverUrl: string, ...args: string[]): Promise<string> {
   const env = { SYNC_SERVER_URL: serverUrl, SYNC_MASTER_TOKEN: MASTER_TOKEN };
-  const { code, stdout, stderr } = await runHere('client', ['obtain-token', ...args], env);
+  const { code, stdout, stderr } = await runHere('policysync', ['token', ...args], env);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
 
 async function publish(serverUrl: string, token: string, path: string, data: string) {
-  const args = ['publish-data-update', '--data', data, '-t', 'policy_data', '--dst-path', path];
-  return runHere('client', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
+  const args = ['publish', '--data', data, '-t', 'policy_data', '--dst-path', path];
+  return runHere('policysync', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
 }
 
 describe('server, publisher, client and engine', () => {

@@ -5,7 +5,7 @@ import { BACKBONE_PASSWORD, backboneOffer } from '../support/backbone-servers.js
 import { startCommand } from '../support/command.js';
 import { field, postJson, request } from '../support/http.js';
 import { tempDir } from '../support/temp-dir.js';
-import { until } from '../support/until.js';
+import { patience, until } from '../support/until.js';
 
 const offer = await backboneOffer('Redis');
 
@@ -49,7 +49,11 @@ test('a backbone that goes away, under publishes and reads, is one line in the l
   await backbone.start();
   await server.says(/the backbone is back/);
   assert.equal(await publish(), 200);
-  assert.deepEqual(warned(), ['the backbone is lost']);
+  // On a busy machine it is away for longer than others may be unheard of, which is another fact.
+  const isCutOff = (msg: string): boolean => msg.startsWith('this instance is cut off from the backbone');
+  const ofBackbone = warned().filter((msg) => !isCutOff(msg));
+  assert(warned().filter(isCutOff).length <= (patience() === 1 ? 0 : 1), String(warned()));
+  assert.deepEqual(ofBackbone, ['the backbone is lost']);
   assert(!server.stderr().includes('\\n    at '), 'no stack');
   assert(!server.stderr().includes(BACKBONE_PASSWORD), 'no password');
 });

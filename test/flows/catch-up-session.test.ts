@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { FAREWELL_CODES } from '../../src/pubsub/close-reason.js';
 import { startDataSource } from '../support/data-source.js';
 import { type FakeSessionServer, startFakeSessionServer } from '../support/fake-session-server.js';
 import { field, request } from '../support/http.js';
@@ -65,6 +66,21 @@ test('after a short absence a client asks for the tail alone, and for nothing wh
   await until(() => configs() === 3, { ...WITHIN, what: 'base entries are read again' });
   await client.healthy();
   assert.equal(pulls(server).length, 2);
+});
+
+test('a client that stops before its subscription is answered says goodbye: the server may list it already', async () => {
+  await using server = await startFakeSessionServer();
+  await using client = await start(server);
+  await client.healthy();
+  let stopped: Promise<void> | undefined;
+  server.beforeAnswer = () => {
+    stopped = client.stop();
+  };
+  server.drop();
+  await subscribed(server, 2);
+  await stopped;
+  await until(() => server.closes.length === 2, { ...WITHIN, what: 'both connections are closed' });
+  assert.equal(server.closes[1], FAREWELL_CODES.goodbye);
 });
 
 test('an update that arrives before the answer to the first subscription keeps its place', async () => {

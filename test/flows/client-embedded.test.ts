@@ -75,7 +75,8 @@ describe('a client with an embedded engine', () => {
     await client.holds('/update', { n: 1 });
     await client.holds('/large', { pad: 'x'.repeat(2_000_000) });
 
-    // A path that was asked for is compiled, and nothing changes by that.
+    // A path that is asked for again is compiled, and nothing changes by that.
+    await client.holds('/app', { static: 1, rbac: { allow: false, dynamic: 3 } });
     const engine = async () => field((await request(`${client.url}/healthy`)).json, 'engine', 'embedded');
     // Both paths that have rules, and no document: it settles there, however often each was asked.
     await until(async () => field(await engine(), 'compiled') === 2, {

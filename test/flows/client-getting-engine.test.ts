@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { cachedOpa } from '../support/cached-opa.js';
 import { field, request } from '../support/http.js';
 import { CLIENT_SETTINGS, createClient, loadSettings, SyncError, silentLogger } from '../support/library.js';
 import { freePort, testOpa } from '../support/opa.js';
@@ -12,19 +13,9 @@ import { until } from '../support/until.js';
 
 const posix = { skip: process.platform === 'win32' ? 'needs a POSIX shell' : false };
 
-/** A client on a machine without OPA: nothing can be downloaded, and `go` is this script. */
-async function clientWithGo(dir: string, serverUrl: string, goScript: string) {
-  const bin = join(dir, 'bin');
-  await mkdir(bin);
-  await writeFile(join(bin, 'go'), goScript);
-  await chmod(join(bin, 'go'), 0o755);
-  const env = {
-    PATH: bin,
-    HOME: dir,
-    XDG_CACHE_HOME: join(dir, 'cache'),
-    HTTPS_PROXY: 'http://127.0.0.1:1',
-    TMPDIR: dir,
-  };
+/** A client that has to have an OPA, on a machine whose one OPA is this script in the cache folder. */
+async function clientWithCachedOpa(dir: string, serverUrl: string, script: string) {
+  const { env } = await cachedOpa(dir, script);
   const engineUrl = `http://127.0.0.1:${await freePort()}`;
   const { values } = loadSettings(CLIENT_SETTINGS, {
     env: {
@@ -39,20 +30,15 @@ async function clientWithGo(dir: string, serverUrl: string, goScript: string) {
   return createClient(values, { log: silentLogger(), env });
 }
 
-test('while OPA is built the client API answers, and /healthy has the progress', posix, async () => {
+test('while OPA is looked for the client API answers, and /healthy has the progress', posix, async () => {
   await using server = await startServer();
   await using dir = await tempDir();
   const go = join(dir.path, 'go-on');
-  const built = `#!/bin/sh\\nexec "${await testOpa()}" "$@"\\n`;
-  const client = await clientWithGo(
+  const client = await clientWithCachedOpa(
     dir.path,
     server.url,
-    `#!/bin/sh
-echo compiling the parser
-while [ ! -e "${go}" ]; do /bin/sleep 0.05; done
-printf '${built}' > "$GOBIN/opa"
-/bin/chmod 755 "$GOBIN/opa"
-`,
+    `while [ ! -e "${go}" ]; do /bin/sleep 0.05; done
+exec "${await testOpa()}" "$@"`,
   );
   try {
     const { url } = await client.start();
@@ -62,11 +48,11 @@ printf '${built}' > "$GOBIN/opa"
         const answer = await request(`${url}/healthy`);
         seen = field(answer.json, 'engine');
         assert.equal(answer.status, 503);
-        return /building with Go, \d+ s \(compiling the parser\)/.test(String(field(seen, 'getting')));
+        return /there is no "opa" on PATH; next: the cache folder/.test(String(field(seen, 'getting')));
       },
-      { withinMs: 20_000, what: 'the build shows' },
+      { withinMs: 20_000, what: 'the search shows' },
     );
-    assert.match(String(field(seen, 'error')), /^the engine is not there yet: opa: building with Go/);
+    assert.match(String(field(seen, 'error')), /^the engine is not there yet: opa: there is no "opa" on PATH/);
     assert.equal(field(seen, 'online'), false);
 
     await writeFile(go, '');
@@ -80,24 +66,24 @@ printf '${built}' > "$GOBIN/opa"
 });
 
 test(
-  'a stop while OPA is built is a stop, and a build that fails ends the client with every way that was tried',
+  'a stop while OPA is looked for is a stop, and a search that fails ends the client with every way that was tried',
   posix,
   async () => {
     await using server = await startServer();
     {
       await using dir = await tempDir();
-      const client = await clientWithGo(dir.path, server.url, '#!/bin/sh\nexec /bin/sleep 60\n');
+      const client = await clientWithCachedOpa(dir.path, server.url, 'exec /bin/sleep 60');
       await client.start();
       await client.stop();
       await client.ended();
     }
     await using dir = await tempDir();
-    const client = await clientWithGo(dir.path, server.url, '#!/bin/sh\necho no compiler here\nexit 1\n');
+    const client = await clientWithCachedOpa(dir.path, server.url, 'echo wrong machine >&2\nexit 1');
     try {
       await client.start();
       await assert.rejects(client.ended(), (error) => {
         assert(error instanceof SyncError && error.code === 'engine_not_found', String(error));
-        assert.match(error.message, /opa on PATH[\s\S]*download of OPA[\s\S]*no compiler here/);
+        assert.match(error.message, /opa on PATH[\s\S]*wrong machine[\s\S]*download of OPA/);
         return true;
       });
     } finally {

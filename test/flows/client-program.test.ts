@@ -119,7 +119,7 @@ test('an address of its engine in use is a sentence that names it, and ends with
   const taken = { ...(await settings('http://127.0.0.1:1')), SYNC_POLICY_STORE_URL: other.url };
   const { code, stderr } = await runCommand('client', ['run'], taken);
   assert.equal(code, 1, stderr);
-  assert.match(stderr, new RegExp(`\\nsync-client: the engine cannot listen at 127\\.0\\.0\\.1:${other.port}`));
+  assert.match(stderr, new RegExp(`\\npolicysync: the engine cannot listen at 127\\.0\\.0\\.1:${other.port}`));
   assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });
 
@@ -129,7 +129,7 @@ test('what only other settings mend ends the client with 2, also where it is fou
     [{ SYNC_CLIENT_API_SERVER_HOST: '192.0.2.1' }, /cannot listen on 192\.0\.2\.1:0: .*EADDRNOTAVAIL/],
     [
       { SYNC_INLINE_ENGINE_CONFIG: '{"log_level":"debug","files":["/nonexistent.json"]}' },
-      /sync-client: the engine did not start: .*\/nonexistent\.json/,
+      /policysync: the engine did not start: .*\/nonexistent\.json/,
     ],
   ] as const) {
     const { code, stderr } = await runCommand('client', ['run'], { ...base, ...env });
@@ -166,7 +166,7 @@ test('a folder for temporary files that cannot be used is named', async () => {
   assert.equal(code, 1, stderr);
   assert.match(
     stderr,
-    /sync-client: the folder \/dev\/null cannot be used for temporary files.*\nWhat to do: .*\[spool_unwritable\]\n$/,
+    /policysync: the folder \/dev\/null cannot be used for temporary files.*\nWhat to do: .*\[spool_unwritable\]\n$/,
   );
 });
 

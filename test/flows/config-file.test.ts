@@ -111,7 +111,7 @@ client:
     const told = /\nnote: policysync\.yaml in this folder was not read: --config policysync\.yaml names it\n$/;
     const closed = { SYNC_SERVER_URL: 'http://127.0.0.1:9' };
     const ask = (args: string[], env: Record<string, string> = closed): Promise<CommandResult> =>
-      startCommand('policysync', args, env, folder.path).result;
+      startCommand('policysync', args, env, { cwd: folder.path }).result;
     const failed = await ask(['status']);
     assert.match(failed.stderr, told);
     const diagnosis = await ask(['doctor', 'client', '--json', '--timeout', '1']);
@@ -128,7 +128,7 @@ client:
     }
   });
 
-  it('config print says for each value where it comes from, and sync-server and sync-client say the same', async () => {
+  it('config print says for each value where it comes from, and sync-server says the same', async () => {
     const env = { SYNC_CONFIG: config, SYNC_SERVER_HOST: '127.0.0.2', OPAL_DATA_TOPICS: 'a', SYNC_MASTER_TOKEN: 'x' };
     const args = ['--log-level', 'debug'];
     const server = await runHere('policysync', ['config', 'print', 'server', ...args], env);
@@ -144,7 +144,6 @@ client:
     ]) {
       assert(server.stdout.split('\n').includes(line), `${line} is not in ${server.stdout}`);
     }
-    assert.equal((await runHere('server', ['print-config', ...args], env)).stdout, server.stdout);
     assert.equal((await runHere('server', ['run', '--print-config', ...args], env)).stdout, server.stdout);
 
     await secret('token', 'hush');
@@ -166,7 +165,6 @@ client:
     });
     const client = await runHere('policysync', ['config', 'print', 'client', '--json'], env);
     assert.deepEqual(JSON.parse(client.stdout), { settings: settings.filter(({ program }) => program === 'client') });
-    assert.equal((await runHere('client', ['print-config', '--json'], env)).stdout, client.stdout);
     assert.doesNotMatch(both.stdout + server.stdout, /hush|the-master-token/);
   });
 

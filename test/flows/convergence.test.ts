@@ -25,8 +25,14 @@ const MODULES: Record<string, string> = {
   'ab.rego': 'package a.b\nc = "rule"',
   'bk.rego': 'package b\nk = true\nm[v] { v := data.c[_].k }',
   'c.rego': 'package c.a\nallow { data.b.k }',
+  'cb.rego': 'package c.b\nallow { data.c.c }',
   'd.rego': 'package d\nseen[y] { data.b[y] }\nseen[y] { data.c[y] }',
 };
+
+/** So many packages beside another that an inline engine has one root for all of them. */
+const MANY = Object.fromEntries(
+  Array.from({ length: 80 }, (_, at) => [`c/p${at}.rego`, `package c.p${at}\nx { data.c.c }`]),
+);
 
 const segment = fc.constantFrom('a', 'b', 'c');
 const path = fc.oneof(
@@ -109,8 +115,10 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 function commitOf(
   drawn: { modules: string[]; broken: boolean; data: { folder: string; object: unknown }[] },
   number: number,
+  beside: Readonly<Record<string, string>>,
 ): Commit {
   const modules = Object.fromEntries(drawn.modules.map((name) => [name, MODULES[name] ?? '']));
+  if (drawn.modules.includes('c.rego')) Object.assign(modules, beside);
   if (drawn.broken) modules['broken.rego'] = 'package broken\nz { unknown(1) }';
   return {
     hash: `c${number}`,
@@ -119,7 +127,11 @@ function commitOf(
   };
 }
 
-async function play(world: World, client: WorldClient, engine: TestEngine, steps: readonly Step[]): Promise<void> {
+async function play(
+  world: World,
+  { client, engine, beside }: { client: WorldClient; engine: TestEngine; beside: Readonly<Record<string, string>> },
+  steps: readonly Step[],
+): Promise<void> {
   const base: Record<string, string> = { 1: 'b', 2: 'c/a' };
   for (const [number, at] of steps.entries()) {
     switch (at.kind) {
@@ -129,7 +141,7 @@ async function play(world: World, client: WorldClient, engine: TestEngine, steps
         break;
       }
       case 'commit':
-        world.commit = commitOf(at.commit, number);
+        world.commit = commitOf(at.commit, number, beside);
         if (at.heard) client.policy.request();
         break;
       case 'base':
@@ -156,9 +168,29 @@ async function play(world: World, client: WorldClient, engine: TestEngine, steps
 }
 
 /** Walks over an engine in memory cost nothing; those over real ones show that these keep the same rules. */
-const KINDS = [
+const KINDS: readonly {
+  readonly what: string;
+  readonly runs: number;
+  readonly start: () => Promise<TestEngine>;
+  readonly startFresh: () => Promise<TestEngine>;
+  /** Modules that come with one of the drawn ones. */
+  readonly beside?: Readonly<Record<string, string>>;
+}[] = [
   { what: 'an engine in memory', runs: 5 * RUNS, start: startMemoryEngine, startFresh: startMemoryEngine },
+  {
+    what: 'an engine in memory with few roots',
+    runs: 5 * RUNS,
+    start: () => startMemoryEngine({ mostRoots: 2 }),
+    startFresh: startMemoryEngine,
+  },
   { what: 'an inline engine', runs: Math.ceil(RUNS / 2), start: startEngine, startFresh: startEngine },
+  {
+    what: 'an inline engine with few roots',
+    runs: Math.ceil(RUNS / 2),
+    start: startEngine,
+    startFresh: startEngine,
+    beside: MANY,
+  },
   {
     what: 'an external engine',
     runs: Math.ceil(RUNS / 6),
@@ -174,7 +206,7 @@ const KINDS = [
 ];
 
 describe('whatever happened on the way', () => {
-  for (const { what, runs, start, startFresh } of KINDS) {
+  for (const { what, runs, start, startFresh, beside = {} } of KINDS) {
     it(`${what} ends like a fresh one that is given the desired state once`, async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24, size: 'max' }), commit, async (steps, last) => {
@@ -183,10 +215,10 @@ describe('whatever happened on the way', () => {
           await using client = followWorld(world, engine);
           client.data.resync();
           client.policy.request();
-          await play(world, client, engine, steps);
+          await play(world, { client, engine, beside }, steps);
 
           world.fail(() => false);
-          world.commit = commitOf({ ...last, broken: false }, 1000);
+          world.commit = commitOf({ ...last, broken: false }, 1000, beside);
           client.data.resync();
           client.policy.request();
           await settled(client, engine);
@@ -203,7 +235,10 @@ describe('whatever happened on the way', () => {
           // A refused policy leaves each with the last good one, which only the older engine has.
           if (freshEngine.status.transactions.policy.last?.success !== true) return;
           assertSameDocuments(await engine.text([]), await freshEngine.text([]));
-          assert.deepEqual([...engine.applier.blocked.keys()].sort(), [...freshEngine.applier.blocked.keys()].sort());
+          assert.deepEqual(
+            [...engine.applier.held.blocked.keys()].sort(),
+            [...freshEngine.applier.held.blocked.keys()].sort(),
+          );
           assert.equal(client.policy.hash, fresh.policy.hash);
         }),
         { numRuns: runs, endOnFailure: process.env.SYNC_TEST_SHRINK !== '1', ...REPLAY },

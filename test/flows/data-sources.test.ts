@@ -169,7 +169,7 @@ async function tableServer(tables: Readonly<Record<string, object>>): Promise<As
 }
 
 test('the provider of the documentation works from a folder of its own, its errors included', async () => {
-  const page = await readFile(join(repoRoot(), 'docs', 'data-sources.md'), 'utf8');
+  const page = await readFile(join(repoRoot(), 'docs', 'how-to', 'data-sources.md'), 'utf8');
   const [, documented] = /```js\n(\/\/ table-provider\.mjs\n.*?)```/s.exec(page) ?? [];
   assert(documented !== undefined, 'it is on the page');
   await using folder = await tempDir();

@@ -102,7 +102,7 @@ test('on a machine with Node and git alone, without a network, OPA runs inside t
   const closed = 'http://127.0.0.1:1';
   const demo = await startDemo(t, ['--once'], {
     ...{ PATH: bin, HOME: folder.path, XDG_CACHE_HOME: join(folder.path, 'cache'), SYNC_INLINE_ENGINE_EXEC_PATH: '' },
-    ...{ HTTP_PROXY: closed, HTTPS_PROXY: closed, http_proxy: closed, https_proxy: closed, GOPROXY: closed },
+    ...{ HTTP_PROXY: closed, HTTPS_PROXY: closed, http_proxy: closed, https_proxy: closed },
   });
   assert.equal(await demo.ended, 0, demo.output());
   assert.match(demo.output(), /OPA inside the package: there is no OPA program on this machine/);

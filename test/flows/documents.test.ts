@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import type { DataDocument, DocumentsAnswer } from '../../src/wire/fleet-views.js';
 import { announced, byWebhook } from '../support/announced.js';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';

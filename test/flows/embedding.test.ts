@@ -173,6 +173,38 @@ describe('a server or client inside a program', () => {
       });
   });
 
+  it('what is no part of a client or a server, or is not valid, is refused when it is made', () => {
+    const wrong = {
+      ...{ logg: 1, lookup: 1, log: console, decisions: { waitMS: 1, onUnavailable: 'Deny' }, rest: { prt: 1 } },
+      ...{ fetchProviders: 5, env: null },
+    } as object;
+    assert.throws(() => createClient({}, wrong), {
+      code: 'config_invalid',
+      message: [
+        'parts are not valid:',
+        'there is no logg: did you mean log?',
+        'there is no lookup: did you mean lookUp?',
+        'log must be a logger of createLogger, or of pino',
+        'there is no decisions.waitMS: did you mean waitMs?',
+        "decisions.onUnavailable must be 'error', 'deny', 'last' or a function",
+        'there is no rest.prt: did you mean port?',
+        'fetchProviders must be a list of objects',
+        'env must be an object',
+      ].join('\n  '),
+    });
+    assert.throws(() => createServer({ stateDir: '/nowhere' }, { rest: {} } as object), {
+      message: 'a part is not valid:\n  there is no rest',
+    });
+    assert.throws(() => createClient({ rest: { port: 8181 } } as object), {
+      message: 'a setting is not valid:\n  there is no setting rest: it belongs to the second argument',
+    });
+    for (const given of [null, [], 'x', 5])
+      assert.throws(() => createClient(given as object), { code: 'config_invalid', message: /must be an object/ });
+    assert.throws(() => createClient({}, null as unknown as object), { code: 'config_invalid' });
+    for (const given of [undefined, { stateDir: '' }])
+      assert.throws(() => createServer(given as { stateDir: string }), { code: 'config_invalid' });
+  });
+
   it('a server is made of the settings that differ from the defaults, without logger and environment', async () => {
     await using dir = await tempDir();
     const server = createServer({ port: 0, stateDir: join(dir.path, 'state') });

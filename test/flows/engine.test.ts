@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { Layer } from '../../src/client/desired/layers.js';
-import { EngineRefusal } from '../../src/client/engine/engine.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { startEngine, type TestEngine } from '../support/engine.js';
 import { layer, policy } from '../support/layers.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
@@ -109,12 +109,12 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     it('a document that collides with a rule is withheld, and comes back when the rule goes', async () => {
       await put(engine, layer('/app/rbac/allow', 1, '"data"'), layer('/other', 2, '1'));
       await load(engine, policy('c1', { 'rbac.rego': ALLOW }));
-      const blocked = [...engine.applier.blocked.values()];
+      const blocked = [...engine.applier.held.blocked.values()];
       assert.equal(blocked.length, 1);
       assert.match(blocked[0]?.reason ?? '', /\/app\/rbac\/allow is defined by a rule \(rbac\.rego:2\)/);
       assert.equal(await engine.query('app/rbac/allow', { user: 'x' }), false);
       await load(engine, policy('c2', { 'other.rego': 'package other2\nx = 1' }));
-      assert.equal(engine.applier.blocked.size, 0);
+      assert.equal(engine.applier.held.blocked.size, 0);
       assert.equal(await engine.data(['app', 'rbac', 'allow']), 'data');
     });
 

@@ -22,10 +22,10 @@ const NO_ENGINE = 'http://127.0.0.1:1';
 const CA = /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true/;
 
 function publish(env: Record<string, string>, ...args: string[]): Promise<CommandResult> {
-  return runHere('client', ['publish-data-update', '--data', '1', '--dst-path', '/a', ...args], env);
+  return runHere('policysync', ['publish', '--data', '1', '--dst-path', '/a', ...args], env);
 }
 
-/** Standard error ends with two lines: what is wrong, and the remedy with the code of docs/errors.md. */
+/** Standard error ends with two lines: what is wrong, and the remedy with the code of docs/reference/errors.md. */
 function assertFailure({ code, stderr }: CommandResult, error: ErrorCode, message: RegExp, exitCode = 1): void {
   const [what = '', remedy = ''] = stderr.trimEnd().split('\n').slice(-2);
   assert.equal(code, exitCode, stderr);
@@ -89,9 +89,9 @@ describe('a token', () => {
     assertFailure(
       wrong,
       'token_refused',
-      /^sync-client: not published: what was given is not a token .*answered 401: Could not decode/,
+      /^policysync: not published: what was given is not a token .*answered 401: Could not decode/,
     );
-    const none = await runHere('server', ['status'], env);
+    const none = await runHere('policysync', ['status'], env);
     assertFailure(none, 'token_refused', /answered 401: access token was not provided \(no token was sent\)$/);
     const kind = await publish({ ...env, SYNC_CLIENT_TOKEN: await tokenOf(server.url, { type: 'listener' }) });
     assertFailure(
@@ -110,9 +110,9 @@ describe('a token', () => {
   });
 
   it('that is to be issued with another master token: the setting of the server', async () => {
-    const args = ['obtain-token', `${MASTER_TOKEN}-`, '--server-url', server.url];
+    const args = ['token', `${MASTER_TOKEN}-`, '--server-url', server.url];
     assertFailure(
-      await runHere('server', args),
+      await runHere('policysync', args),
       'master_token_refused',
       /no token: the master token is not that of the server \(the server answered 401/,
     );
@@ -123,7 +123,7 @@ describe('a token', () => {
     const env = { SYNC_CLIENT_TOKEN: 'no.to.ken' };
     await using client = await startClient({ serverUrl: server.url, engineUrl: NO_ENGINE, env });
     assertLine(await notConnected(client, 'warn'), 'token_refused', /refused the connection with 401: Could not/);
-    const status = await runHere('client', ['status', '--client-url', client.url, '--fail-on', 'away']);
+    const status = await runHere('policysync', ['status', 'client', '--client-url', client.url, '--fail-on', 'away']);
     assert.equal(status.code, 5);
     assert.match(
       status.stdout,
@@ -147,7 +147,7 @@ describe('TLS', () => {
 
   it('with a certificate that is not trusted: the setting that names its authority', async () => {
     assertFailure(await publish({ SYNC_SERVER_URL: server.url }), 'tls_failed', CA);
-    assertFailure(await runHere('server', ['status', '--server-url', server.url]), 'tls_failed', CA);
+    assertFailure(await runHere('policysync', ['status', '--server-url', server.url]), 'tls_failed', CA);
     await using client = await startClient({ serverUrl: server.url, engineUrl: NO_ENGINE });
     assertLine(await notConnected(client, 'warn'), 'tls_failed', CA);
   });
@@ -187,13 +187,39 @@ it('a state folder that cannot be made: the folder, and the exit code of what a 
   await using folder = await tempDir();
   const file = join(folder.path, 'file');
   await writeFile(file, '');
-  const ended = await runCommand('server', ['run', '--server-bind-port', '0'], { SYNC_STATE_DIR: join(file, 'state') });
-  assertFailure(
-    ended,
-    'state_dir_unusable',
-    /the state folder \S+file\/state cannot be used: a part of its path is no folder/,
-    2,
-  );
+  for (const [state, why] of [
+    [join(file, 'state'), /the state folder \S+file\/state cannot be used: a part of its path is no folder/],
+    ...(process.platform === 'linux'
+      ? ([['/proc/state', /the state folder \/proc\/state cannot be used: no folder can be made in \/proc/]] as const)
+      : []),
+  ] as const) {
+    const ended = await runCommand('server', ['run', '--server-bind-port', '0'], { SYNC_STATE_DIR: state });
+    assertFailure(ended, 'state_dir_unusable', why, 2);
+  }
+});
+
+it('inline data that no client can write: each field, before anything starts', async () => {
+  const deep = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  const entries = [
+    `{"url":"inline:","dst_path":"${'/a'.repeat(30)}","data":${deep(9_980)}}`,
+    '{"url":"inline:","dst_path":"/","data":[1]}',
+    '{"url":"inline:","dst_path":"/c","save_method":"PATCH","data":[{"op":"add","path":"x","value":1}]}',
+    '{"url":"","dst_path":"/d"}',
+    '{"url":"http://a/","dst_path":"/f","topics":["a",""]}',
+    `{"url":"inline:","dst_path":"/e","data":${deep(9_000)}}`,
+  ];
+  const env = { SYNC_DATA_CONFIG_SOURCES: `{"config":{"entries":[${entries.join()}]}}` };
+  const problem =
+    /SYNC_DATA_CONFIG_SOURCES: config\.entries\.0\.data .*levels.*; config\.entries\.1\.data must be an object where .*; config\.entries\.2\.data\.0\.path is not a JSON patch .*; config\.entries\.3\.url must be an absolute URL.*; config\.entries\.4\.topics\.1 must not be empty/;
+  for (const name of ['SYNC_DATA_CONFIG_SOURCES', 'OPAL_DATA_CONFIG_SOURCES']) {
+    const ended = await runCommand('server', ['run', '--server-bind-port', '0'], {
+      [name]: env.SYNC_DATA_CONFIG_SOURCES,
+    });
+    assertFailure(ended, 'config_invalid', problem, 2);
+    assert.doesNotMatch(ended.stderr, /entries\.5/);
+  }
+  const doctor = await runHere('policysync', ['doctor', 'server', '--json', '--server-bind-port', '0'], env);
+  assert.match(doctor.stdout, problem);
 });
 
 it('a misspelt variable: the setting that is meant, before anything starts', async () => {
@@ -216,10 +242,10 @@ it('a refused connection: who does not answer, and which setting says where it i
   const refused = new RegExp(`no answer from http://127\\.0\\.0\\.1:${nobody.port}\\S*: .*ECONNREFUSED`);
   assertFailure(await publish({ SYNC_SERVER_URL: nobody.url }), 'server_unreachable', refused);
   assert.match(ERROR_CODES.server_unreachable.remedy, /SYNC_SERVER_URL, `--server-url`, or `--against` of `check`/);
-  const status = await runHere('client', ['status', '--client-url', nobody.url]);
+  const status = await runHere('policysync', ['status', 'client', '--client-url', nobody.url]);
   assertFailure(status, 'client_unreachable', refused);
   await using server = await startServer();
-  const wrongPlace = await runHere('client', ['status', '--client-url', `${server.url}/no`]);
+  const wrongPlace = await runHere('policysync', ['status', 'client', '--client-url', `${server.url}/no`]);
   assertFailure(
     wrongPlace,
     'client_unreachable',

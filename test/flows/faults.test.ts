@@ -14,6 +14,7 @@ import { backboneOffer } from '../support/backbone-servers.js';
 /** How many faults a run has: with SYNC_TEST_SOAK=1, which .ci/run sets, more of the same kinds. */
 const FAULTS = process.env.SYNC_TEST_SOAK === '1' ? { server: '16', instances: '8' } : { server: '10', instances: '6' };
 
+const SUBSCRIBERS = ['--subscribers', '40'];
 const RUN = join(import.meta.dirname, '..', 'faults', 'run.js');
 
 async function faults(args: readonly string[], { signal }: TestContext): Promise<void> {
@@ -34,12 +35,15 @@ async function faults(args: readonly string[], { signal }: TestContext): Promise
 }
 
 test('faults at random: one server, its log, clients, engines of both kinds and sources fail, and nothing is lost or out of order', async (t) => {
-  await faults(['--seed', '2', '--faults', FAULTS.server, '--engine', 'both'], t);
+  await faults(['--seed', '2', '--faults', FAULTS.server, '--engine', 'both', ...SUBSCRIBERS], t);
 });
 
 const postgres = await backboneOffer('Postgres');
 test('faults at random: two server instances and their backbone fail, and nothing is lost or out of order', {
   skip: postgres.missing,
 }, async (t) => {
-  await faults(['--seed', '1', '--faults', FAULTS.instances, '--backbone', 'postgres', '--clients', '2'], t);
+  await faults(
+    ['--seed', '1', '--faults', FAULTS.instances, '--backbone', 'postgres', '--clients', '2', ...SUBSCRIBERS],
+    t,
+  );
 });

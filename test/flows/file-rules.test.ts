@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { pino } from 'pino';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import { announced, byWebhook } from '../support/announced.js';
 import { type FileContent, type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, request } from '../support/http.js';

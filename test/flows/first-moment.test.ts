@@ -3,10 +3,11 @@ import { after, before, describe, it } from 'node:test';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, request } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, startOpa } from '../support/opa.js';
-import { baseEntries, following, startClient } from '../support/start-client.js';
+import { baseEntries, following, publish, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
-import { until } from '../support/until.js';
+import { patience, until } from '../support/until.js';
 
 /** Allows everybody who is on no list: one in a document of its own, one in its package, one committed. */
 const RULES = `package app
@@ -103,9 +104,32 @@ describe('the first policy of a client', () => {
     });
   }
 
+  it('decides with the documents as they are now, or not at all, after its engine was killed', async () => {
+    source.serve('/blocked', { eve: true });
+    await using client = await startClient({ serverUrl: server.url, env: LONG });
+    await client.healthy();
+    await publish(server.url, { dst_path: '/app/revoked', data: { bob: true, ivy: true } });
+    await client.holds('/app/revoked', { bob: true, ivy: true });
+    const url = client.engineUrl;
+    await using eve = await watched(url, '/app/allow', { user: 'eve' });
+    await using ivy = await watched(url, '/app/allow', { user: 'ivy' });
+    for (let round = 1; round <= 3; round++) {
+      const pid = client.enginePid();
+      killProcess(pid);
+      await until(() => client.enginePid() !== pid, { withinMs: 20_000, what: 'another engine' });
+      for (const { answers } of [eve, ivy]) {
+        const asked = answers.length;
+        await until(() => answers.lastIndexOf(false) > asked, { withinMs: 20_000, what: 'it decides again' });
+        assert(!answers.includes(true));
+      }
+    }
+  });
+
   it('does not wait for ever for a source that is down: it is active, and the client not ready', async () => {
     source.answer('/blocked', { status: 503 });
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_FIRST_POLICY_WAIT: '0.3' } });
+    // Long enough for the other document.
+    const env = { SYNC_FIRST_POLICY_WAIT: String(1 + patience()) };
+    await using client = await startClient({ serverUrl: server.url, env });
     await client.answers('/app/allow', { user: 'eve' }, true);
     assert.equal(await client.query('/app/allow', { user: 'bob' }), false);
     assert.equal((await client.ready()).status, 503);

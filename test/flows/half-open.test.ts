@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { createSocketClient } from '../../src/pubsub/socket-client.js';
-import { IdClaims } from '../../src/server/sessions/id-claims.js';
-import { ClientRegistry } from '../../src/server/sessions/registry.js';
-import { createSessionHandler } from '../../src/server/sessions/session-handler.js';
+import { IdClaims } from '../../src/server/clients/id-claims.js';
+import { ClientRegistry } from '../../src/server/clients/registry.js';
+import { ClientSessions } from '../../src/server/clients/session-handler.js';
 import { startSocketServer } from '../contracts/pubsub-peers.js';
 import { cutCable } from '../support/cut-cable.js';
 import { field, request } from '../support/http.js';
@@ -72,7 +72,7 @@ describe('a connection that is dead without having ended', { concurrency: true }
       { head: () => 0, now: Date.now, claims: new IdClaims({ memoryMs: 60_000 }) },
     );
     const log = { epoch: 'e', head: 0, status: { up: true } as const, heads: () => ({}) };
-    const sessions = createSessionHandler(
+    const sessions = new ClientSessions(
       { heartbeatMs: 60_000 },
       { registry, log, policyHead: () => undefined, otherName: () => undefined, logger: silentLogger() },
     );

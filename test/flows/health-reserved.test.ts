@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { Layer } from '../../src/client/desired/layers.js';
-import { EngineRefusal } from '../../src/client/engine/engine.js';
 import { MARKER_PATH } from '../../src/client/engine/marker.js';
 import { HealthWriter } from '../../src/client/health/health-writer.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { startEngine, type TestEngine } from '../support/engine.js';
 import { layer, policy } from '../support/layers.js';
 import { startOpa } from '../support/opa.js';
@@ -66,10 +66,10 @@ for (const mode of ['inline', 'external'] as const) {
     after(() => engine[Symbol.asyncDispose]());
     /** The next case finds an engine that holds nothing else. */
     afterEach(async () => {
-      for (const id of [...engine.applier.blocked.keys()]) engine.applier.unblock(id);
+      for (const id of [...engine.applier.held.blocked.keys()]) engine.applier.held.unblock(id);
       await load(engine, policy('none', {}));
-      await drop(engine, ...[...engine.applier.layers.all()].map(({ id }) => id));
-      assert.equal(engine.applier.layers.size, 0);
+      await drop(engine, ...[...engine.applier.held.layers.all()].map(({ id }) => id));
+      assert.equal(engine.applier.held.layers.size, 0);
     });
 
     it('documents of the root and of /system are written around them, come and go', async () => {
@@ -108,7 +108,7 @@ for (const mode of ['inline', 'external'] as const) {
         });
         await assertOwnDocuments(engine);
       }
-      assert.equal(engine.applier.layers.size, 0);
+      assert.equal(engine.applier.held.layers.size, 0);
     });
 
     it('what is withheld because it lies there stays withheld, whatever policy comes', async () => {
@@ -118,9 +118,9 @@ for (const mode of ['inline', 'external'] as const) {
         await engine.keeper.exclusive((signal) => engine.applier.withhold(each, 'the engine refuses it', signal));
       }
       await load(engine, policy('c2', { 'a.rego': 'package a\nx = 2' }));
-      assert.deepEqual([...engine.applier.blocked.keys()].sort(), ['/system/sync@2', '/system@1']);
+      assert.deepEqual([...engine.applier.held.blocked.keys()].sort(), ['/system/sync@2', '/system@1']);
       assert.deepEqual(
-        [...engine.applier.layers.all()].map(({ id }) => id),
+        [...engine.applier.held.layers.all()].map(({ id }) => id),
         ['/b@3'],
       );
       await assertOwnDocuments(engine);

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
-import { retryUntilAvailable } from '../../src/server/backbone/retry-until-available.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { recentUpdates } from '../../src/server/clients/recent-updates.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
+import { retryUntilAvailable } from '../../src/server/log/backbone/retry-until-available.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
-import { recentUpdates } from '../../src/server/sessions/recent-updates.js';
 import { peerEntry } from '../../src/wire/data.js';
 import { type BackboneKind, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
 import { startServer } from '../support/start-server.js';
 
-/** An instance that starts waits for its backbone (docs/backbone.md), also for one that goes away amid the start. */
+/** An instance that starts waits for its backbone (docs/how-to/several-instances.md), also for one that goes away amid the start. */
 
 const ENTRY = { url: 'http://127.0.0.1:1/never', topics: ['policy_data'], dst_path: '/base' };
 
@@ -81,7 +81,7 @@ async function opensThoughCut(backbone: BackboneServer, at: number): Promise<boo
     const options = { exclusive: false, retention, patchesPerPath: 10 };
     const log = await retryUntilAvailable(() => FoldedLog.open(store, options, deps), deps);
     await retryUntilAvailable(() => log.adoptBase([peerEntry.parse(ENTRY)]), deps);
-    await retryUntilAvailable(() => recentUpdates(log), deps);
+    (await retryUntilAvailable(() => recentUpdates(log), deps)).close();
     const paths = log.fold().map(({ entry }) => entry.dst_path);
     assert.deepEqual(paths, ['/base'], `cut with answer ${at}`);
     await log.close();

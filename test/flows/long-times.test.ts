@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Settings } from '../../src/lib/setting.js';
+import type { Settings } from '../../src/lib/settings/setting.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';

@@ -60,6 +60,8 @@ async function fill(server: StartedServer, sourceUrl: string, client: StartedCli
   );
   await publish(server.url, { dst_path: '/large', url: `${sourceUrl}/large` }, { dst_path: '/gone', data: 1 });
   await publish(server.url, { dst_path: '/app/inside', data: 5 }, { dst_path: '/gone', save_method: 'DELETE' });
+  // It stands over data of the commit, so it stays; the other may be forgotten before there is a backup.
+  await publish(server.url, { dst_path: '/static/hidden', save_method: 'DELETE' });
   await publish(server.url, {
     dst_path: '/users',
     save_method: 'PATCH',
@@ -77,7 +79,7 @@ interface Made extends OfflineWorld, AsyncDisposable {
 async function withBackup(): Promise<Made> {
   await using dir = await tempDir();
   const repo = await gitRepo();
-  await repo.commit({ 'app/app.rego': APP, 'static/data.json': '{"s":1}' });
+  await repo.commit({ 'app/app.rego': APP, 'static/data.json': '{"s":1,"hidden":2}' });
   const source = await startDataSource();
   source.serve('/users', { ann: true });
   source.serve('/large', LARGE);

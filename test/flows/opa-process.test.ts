@@ -4,10 +4,9 @@ import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createOpaProcess, type OpaProcessOptions } from '../../src/client/engine/opa-process.js';
-import { signalGroup } from '../../src/client/engine/process-group.js';
+import { OpaProcess, type OpaProcessOptions, signalGroup } from '../../src/client/engine/opa/opa-process.js';
 import { SyncError } from '../../src/lib/errors.js';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import { killProcess } from '../support/kill.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -30,7 +29,7 @@ async function engine(overrides: Partial<OpaProcessOptions> = {}) {
   const { log, lines } = recordingLog();
   const starts: { pid: number; run: number }[] = [];
   const exits: string[] = [];
-  const process_ = createOpaProcess(
+  const process_ = new OpaProcess(
     {
       execPath: await testOpa(),
       engineUrl: url,

@@ -61,7 +61,7 @@ test('a broken commit is refused with file and line everywhere, nobody gets it, 
       ...{ state: 'failing', head: good, refused: bad, problems, error, code: 'policy_commit_refused' },
     });
     assert.equal(field((await request(`${server.url}/policy`)).json, 'hash'), good);
-    const { stdout } = await runHere('server', ['status', '--server-url', server.url]);
+    const { stdout } = await runHere('policysync', ['status', '--server-url', server.url]);
     assert.match(stdout, /whose head \w+ is refused/);
     assert.match(
       stdout,

@@ -6,7 +6,7 @@ import { createSpool } from '../../src/client/fetch/spool.js';
 import { captureContent, loadableContent } from '../../src/client/offline/backup-content.js';
 import { readBackup } from '../../src/client/offline/backup-reader.js';
 import { writeBackup } from '../../src/client/offline/backup-writer.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import {
   clientSettings,
   startEngine,
@@ -29,6 +29,7 @@ const FOREIGN = { method: 'PUT', body: '{}', headers: { 'content-type': 'applica
 
 const put = (path: string, text: string): NewEntry => ({ path, method: 'PUT', text, byUrl: false });
 const remove = (path: string): NewEntry => ({ path, method: 'DELETE', byUrl: false });
+const onlyRemove = (path: string): NewEntry => ({ ...remove(path), onlyRemoves: true });
 const patch = (path: string, ...ops: object[]): NewEntry => ({
   path,
   method: 'PATCH',
@@ -138,6 +139,37 @@ describe('what a removed document leaves', () => {
     });
   }
 
+  for (const { what, start } of KINDS) {
+    it(`${what} shows what a commit brings where a deletion has only removed, as a fresh one`, async () => {
+      await using engine = await start();
+      const on = new Followed(engine);
+      await using client = on.client;
+      client.data.resync();
+      await on.commit(APP, KEPT);
+      await on.publish(
+        put('dyn/a', '{"x":1}'),
+        onlyRemove('dyn/a'),
+        put('dyn/b', '{"x":1,"y":1}'),
+        onlyRemove('dyn/b/x'),
+      );
+      await on.publish(put('dyn/c', '1'), remove('dyn/c'));
+      await on.holds({ dyn: { b: { y: 1 } } }, 'as deleted');
+      const data = ['a', 'b', 'c'].map((name) => ({ folder: `dyn/${name}`, text: '{"x":"git"}' }));
+      await on.commit(APP, ...data, KEPT);
+      await on.holds({ dyn: { a: { x: 'git' }, b: { y: 1 } } }, 'over data of a commit stands what hides them');
+      await on.publish(put('dyn/a/x', '2'), onlyRemove('dyn'));
+      await on.holds({ dyn: { a: { x: 'git' }, b: { x: 'git' }, c: { x: 'git' } } }, 'nothing stands over them');
+      await using fresh = await start();
+      await using other = followWorld(on.world, fresh);
+      other.data.resync();
+      other.policy.request();
+      await settled(other, fresh);
+      assertSameDocuments(await engine.text([]), await fresh.text([]));
+      await on.commit(APP, KEPT);
+      await on.holds({}, 'and they go');
+    });
+  }
+
   it('what others have put into an external engine stays, and what is above it', async () => {
     await using engine = await startExternalEngine();
     const on = new Followed(engine);
@@ -156,7 +188,7 @@ describe('what a removed document leaves', () => {
     await using client = on.client;
     client.data.resync();
     const { applier, keeper } = engine;
-    const parts = { applier, engine: engine.engine, exclusive: keeper.exclusive, log: silentLogger() };
+    const parts = { held: applier.held, engine: engine.engine, exclusive: keeper.exclusive, log: silentLogger() };
     const drift = new DriftCheck({ intervalMs: 3_600_000, recordDelayMs: 0 }, parts);
     const stop = new AbortController();
     const done = drift.run(stop.signal);
@@ -183,15 +215,15 @@ describe('what a removed document leaves', () => {
     await on.publish(patch('made/a', { op: 'add', path: '/x/y', value: 1 }));
     await on.publish(patch('made/a', { op: 'remove', path: '/x/y' }), remove('doc/x/y'));
     await on.holds({ doc: {}, made: { a: { x: {} } } }, 'the one that runs');
-    const { applier } = engine;
-    const parts = { engine: engine.engine, applier, policy: client.policy, data: client.data };
+    const { held } = engine.applier;
+    const parts = { engine: engine.engine, held, policy: client.policy, data: client.data };
     const file = join(dir.path, 'backup.json');
     await writeBackup(file, captureContent(parts, clientSettings({})).content);
     const spool = await createSpool({ dir: join(dir.path, 'spool'), limitBytes: 1e6, memoryLimitBytes: 1e6 });
     const read = await readBackup(file, spool, new AbortController().signal);
     assert(read !== undefined);
     await using fresh = await startMemoryEngine();
-    await fresh.keeper.exclusive((signal) => fresh.applier.load(loadableContent(read), signal));
+    await fresh.keeper.exclusive((signal) => fresh.applier.held.load(loadableContent(read), signal));
     assertSameDocuments(await fresh.text([]), await engine.text([]));
   });
 
@@ -210,7 +242,7 @@ describe('what a removed document leaves', () => {
     other.policy.request();
     await settled(other, fresh);
     assertSameDocuments(await engine.text([]), await fresh.text([]));
-    assert.deepEqual([...engine.applier.blocked.keys()], [...fresh.applier.blocked.keys()]);
+    assert.deepEqual([...engine.applier.held.blocked.keys()], [...fresh.applier.held.blocked.keys()]);
     await on.publish(put('deep', '{}'));
     assertSameDocuments(await engine.text(['z']), '1', 'it comes back once it has room');
   });

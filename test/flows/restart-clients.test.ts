@@ -8,7 +8,7 @@ import { backboneOffer } from '../support/backbone-servers.js';
 import { startCommand } from '../support/command.js';
 import { fleetPeer } from '../support/fleet-peer.js';
 import { fleetStream } from '../support/fleet-stream.js';
-import { field, request } from '../support/http.js';
+import { type Answer, field, postJson, request } from '../support/http.js';
 import { startInstance } from '../support/instance.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -109,11 +109,36 @@ describe('clients of a server that starts again', { concurrency: true }, () => {
     });
   }
 
+  it('who came, or subscribed to more, the moment before a crash is expected, and no wait counts without it', async () => {
+    await using folder = await tempDir();
+    await using first = await LIVES.SIGKILL(folder.path);
+    await using _early = await fleetPeer(first.url, 'early');
+    await stored(folder.path, /"early"/);
+    await using late = await fleetPeer(first.url, 'late', { topics: ['other'] });
+    await late.subscribe(['policy_data']);
+    await first.end();
+
+    await using second = await startServer({}, { stateDir: folder.path });
+    const { clients, incomplete } = await listed(second.url);
+    assert.deepEqual(clients, { early: STOPPED, late: STOPPED });
+    assert.match(String(incomplete), /clients are still coming back$/);
+    await using early = await fleetPeer(second.url, 'early');
+    const entries = [{ url: '', topics: ['policy_data'], dst_path: '/n', data: 1 }];
+    const publish = (timeout: string): Promise<Answer> =>
+      postJson(`${second.url}/data/config?wait=applied&timeout=${timeout}`, { entries });
+    early.holds(null, 1);
+    assert.equal((await publish('1s')).status, 202, 'the other one is missing');
+    await using back = await fleetPeer(second.url, 'late', { topics: ['other', 'policy_data'] });
+    back.holds(null, 2);
+    early.holds(null, 2);
+    assert.equal((await publish('100ms')).status, 202, 'the last update is not theirs yet');
+  });
+
   it('a damaged file of clients is a warning, and the server starts without it', async () => {
     await using folder = await tempDir();
     await writeFile(
       join(folder.path, 'clients.jsonl'),
-      '{"version":1,"instance":"i","atMs":1,"epoch":"e","seen":0}\n{"clients":',
+      '{"version":1,"instance":"i","atMs":1,"epoch":"e","seen":0}\n{"clients":\n',
     );
     const lines: string[] = [];
     const log = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
@@ -133,7 +158,7 @@ describe('clients of a server that starts again', { concurrency: true }, () => {
     const left = await readFile(path, 'utf8');
     await first.stop();
     // As a server leaves it that was killed long ago.
-    await writeFile(path, left.replaceAll(/"atMs":\d+/g, '"atMs":1'));
+    await writeFile(path, left.replaceAll(/"(atMs|connectedAtMs)":\d+/g, '"$1":1'));
     await using second = await startServer({}, { stateDir: folder.path });
     const { incomplete, clients } = await listed(second.url);
     assert.deepEqual(clients, {});

@@ -12,13 +12,13 @@ import { type Nginx, startNginx } from '../support/nginx.js';
 import { nginxProgram } from '../support/server-programs.js';
 import { type StartedClient, startClient } from '../support/start-client.js';
 import { tempDir } from '../support/temp-dir.js';
-import { until } from '../support/until.js';
+import { patience, until } from '../support/until.js';
 
 const nginxFound = await nginxProgram();
 const offer = await backboneOffer('Redis');
 const missing = 'missing' in nginxFound ? nginxFound.missing : offer.missing;
 
-/** Promised: no client is away longer. */
+/** Promised: no client is away longer, on a machine without other work. */
 const AWAY_MS = 3000;
 /** Publishers, each with at most one publish under way; readers and a watcher come to it. */
 const PUBLISHERS = 3;
@@ -95,7 +95,7 @@ describe('two servers behind nginx, restarted one after the other under publishe
         `connections ${moves.join(', ')}`,
     );
     assert.deepEqual(load.failures, []);
-    for (const away of [listed, ...own]) assert(away < AWAY_MS, `away for ${away} ms`);
+    for (const away of [listed, ...own]) assert(away < AWAY_MS * patience(), `away for ${away} ms`);
     assert(
       moves.every((count) => count >= 2),
       `each client was on a server that restarted: ${moves.join(', ')}`,

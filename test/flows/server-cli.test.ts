@@ -51,7 +51,7 @@ test('a second server on the same state folder ends with a sentence that names t
   await first.says(LISTENS);
   const second = await startRun(folder.path).result;
   assert.equal(second.code, 1);
-  assert.match(second.stderr, /sync-server: another server has the update log .* open/);
+  assert.match(second.stderr, /policysync: another server has the update log .* open/);
   assert(second.stderr.includes(folder.path));
 });
 
@@ -131,7 +131,6 @@ test('the client program answers in the same way', async () => {
   }
   const shown = await runHere('client', ['run', '--print-config'], { OPAL_CLIENT_TOKEN: 'hush' });
   assert.match(shown.stdout, /^SYNC_CLIENT_TOKEN=\*\*\* {2}# environment OPAL_CLIENT_TOKEN$/m);
-  assert.match((await runHere('client', ['--help'])).stdout, /publish-data-update/);
 });
 
 test('a wrong call ends with 2 and says what is wrong', async () => {
@@ -141,17 +140,47 @@ test('a wrong call ends with 2 and says what is wrong', async () => {
     [['run', '--port=7002'], /unknown option '--port': did you mean --server-bind-port\?/],
     [['run', '--auth-master-tokn=hush'], /unknown option '--auth-master-tokn': did you mean --auth-master-token\?/],
     [['run', '--log-lvel', 'debug'], /unknown option '--log-lvel': did you mean --log-level\?/],
-    [['no-such-command'], /unknown command 'no-such-command'/],
-    [['generate-secret', '--size', '3'], /--size must be a whole number from 16 to 1024/],
-    [['generate-secret', '--format', 'bytes'], /Allowed choices are hex, urlsafe, base64/],
+    [['--no-such-flag'], /unknown option '--no-such-flag'/],
+    [['--auth-master-tokn=hush', 'run'], /unknown option '--auth-master-tokn': did you mean --auth-master-token\?/],
+    [['no-such-command'], /too many arguments for 'server'/],
+    [['status'], /too many arguments for 'server'/],
   ] as const) {
     const { code, stderr } = await runHere('server', args);
     assert.equal(code, 2, args.join(' '));
     assert.match(stderr, message);
+    assert(!stderr.includes('hush'), stderr);
   }
-  const { code, stderr } = await runCommand('server', []);
+  for (const [program, args, message] of [
+    [
+      'policysync',
+      ['--policy-repo-url', 'x'],
+      /unknown option '--policy-repo-url': .* as in `policysync server --policy-repo-url`$/m,
+    ],
+    ['policysync', ['--auth-master-token=hush', 'server'], /'--auth-master-token': options stand after the command/],
+    [
+      'policysync',
+      ['--policy-repo-ulr=x', 'server'],
+      /after the command, as in `policysync server --policy-repo-url`$/m,
+    ],
+    ['policysync', ['--master-token=hush'], /as in `policysync (?:token --master-token|server --auth-master-token)`/],
+    ['policysync', ['--nothing-like-it', 'server'], /^error: unknown option '--nothing-like-it'$/m],
+    ['policysync', ['no-such-command'], /unknown command 'no-such-command'/],
+    ['policysync', ['keys', '--secret', '3'], /--secret must be a whole number of bytes from 16 to 1024/],
+    [
+      'policysync',
+      ['config', '--policy-repo-url', 'x', 'print'],
+      /as in `policysync config print \S+ --policy-repo-url`$/m,
+    ],
+    ['policysync', ['status', '--nothing'], /^error: unknown option '--nothing'$/m],
+  ] as const) {
+    const { code, stderr } = await runHere(program, args);
+    assert.equal(code, 2, args.join(' '));
+    assert.match(stderr, message);
+    assert(!stderr.includes('hush'), stderr);
+  }
+  const { code, stderr } = await runCommand('policysync', []);
   assert.equal(code, 2);
-  assert.match(stderr, /Usage: sync-server/);
+  assert.match(stderr, /Usage: policysync/);
 });
 
 test('warns of names that look like settings and are none', async () => {
@@ -187,7 +216,8 @@ test('--print-config shows each value with its origin, flag before environment b
   assert.match(run.stdout, /^SYNC_BUNDLE_CACHE_BYTES=67108864 {2}# default$/m);
   assert.match(run.stdout, /^SYNC_POLICY_REPO_SSH_KEY=\*\*\*/m);
   assert.doesNotMatch(run.stdout + run.stderr, /hush/);
-  assert.equal((await runHere('server', ['print-config', ...args], env)).stdout, run.stdout);
+  assert.equal((await runHere('policysync', ['config', 'print', 'server', ...args], env)).stdout, run.stdout);
+  assert.equal((await runHere('server', [...args, '--print-config'], env)).stdout, run.stdout);
 });
 
 test('help lists every setting under its heading; version is that of the package', async () => {
@@ -203,19 +233,33 @@ test('help lists every setting under its heading; version is that of the package
     const version = await runHere(program, ['--version']);
     assert.equal(version.code, 0);
     assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/);
+    const help = await runHere(program, ['--help']);
+    assert.equal(help.code, 0);
+    assert.equal(help.stdout, (await runHere('policysync', [program, '--help'])).stdout);
   }
 });
 
-test('generate-secret prints a new secret of the asked size and form each time', async () => {
+test("sync-server and sync-client have the commands of the specification, and say what OPAL's others are called", async () => {
   const secrets = await Promise.all([
     runHere('server', ['generate-secret']),
     runHere('server', ['generate-secret']),
-    runHere('server', ['generate-secret', '--size', '20', '--format', 'hex']),
-    runHere('server', ['generate-secret', '--size', '16', '--format', 'base64']),
+    runHere('policysync', ['keys', '--secret', '20']),
   ]);
-  const [first = '', second = '', hex = '', base64 = ''] = secrets.map(({ stdout }) => stdout);
+  const [first = '', second = '', short = ''] = secrets.map(({ stdout }) => stdout);
   assert.match(first, /^[\w-]{43}\n$/);
   assert.notEqual(first, second);
-  assert.match(hex, /^[0-9a-f]{40}\n$/);
-  assert.match(base64, /^[A-Za-z0-9+/]{22}==\n$/);
+  assert.match(short, /^[\w-]{27}\n$/);
+  const publish = await runHere('client', ['publish-data-update', '--dst-path', '/x']);
+  assert.deepEqual([publish.code, publish.stdout], [2, '']);
+  assert.match(publish.stderr, /^policysync: give the data to publish: --src-url/);
+  for (const [name, words] of [
+    ['obtain-token', 'token'],
+    ['print-config', 'config print'],
+    ['version', '--version'],
+  ] as const) {
+    for (const program of ['server', 'client'] as const) {
+      const stderr = `error: unknown command '${name}'; use: policysync ${words}\n`;
+      assert.deepEqual(await runHere(program, [name, 'more']), { code: 2, stdout: '', stderr });
+    }
+  }
 });

@@ -119,7 +119,7 @@ test('answers base entries and published updates in order; numbers survive as wr
   const first = await postJson(url, inline);
   assert.deepEqual([first.status, field(first.json, 'status'), field(first.json, 'id')], [200, 'ok', 'u1']);
   assert.deepEqual([field(first.json, 'seq'), field(first.json, 'subscribers')], [2, 0]);
-  await postJson(url, { entries: [{ url: '', topics: ['policy_data'], dst_path: '/x/y', save_method: 'DELETE' }] });
+  await postJson(url, { entries: [{ url: '', topics: ['policy_data'], dst_path: '/n/f', save_method: 'DELETE' }] });
 
   const opal = await request(url);
   assert.equal(
@@ -127,7 +127,7 @@ test('answers base entries and published updates in order; numbers survive as wr
     '{"entries":[' +
       '{"url":"http://base/","config":null,"topics":["policy_data"],"dst_path":"/base","save_method":"PUT","data":null,"periodic_update_interval":null},' +
       '{"url":"","config":null,"topics":["a","a/b"],"dst_path":"/n","save_method":"PUT","data":{"n":12345678901234567890,"f":1.0},"periodic_update_interval":null},' +
-      '{"url":"","config":null,"topics":["policy_data"],"dst_path":"/","save_method":"PATCH","data":[{"op":"remove","path":"/x"}],"periodic_update_interval":null}]}',
+      '{"url":"","config":null,"topics":["policy_data"],"dst_path":"/n","save_method":"PATCH","data":[{"op":"remove","path":"/f"}],"periodic_update_interval":null}]}',
   );
   const ours = await request(url, { headers: OURS });
   assert.equal(ours.headers.get(PROTOCOL_HEADER), String(PROTOCOL_VERSION));

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { WebSocket } from 'ws';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { createSocketClient } from '../../src/pubsub/socket-client.js';
 import { field, request } from '../support/http.js';
 import { startPeer } from '../support/start-peer.js';

@@ -18,7 +18,7 @@ function publish(
   args: readonly string[],
   more: { env?: Record<string, string>; input?: string } = {},
 ): Promise<CommandResult> {
-  return runHere('client', ['publish-data-update', ...args], { SYNC_SERVER_URL: url, ...more.env }, more.input);
+  return runHere('policysync', ['publish', ...args], { SYNC_SERVER_URL: url, ...more.env }, more.input);
 }
 
 /** A server that answers every request in the same way and keeps what it was sent. */

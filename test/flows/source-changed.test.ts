@@ -91,7 +91,7 @@ test('a folder that the operator named and that has another mirror is left alone
   assert.equal(code, 2, stderr);
   assert.match(
     stderr,
-    /^sync-server: SYNC_POLICY_REPO_CLONE_PATH .*clone is a mirror of .*one, not of .*two; choose an empty folder, or leave/m,
+    /^policysync: SYNC_POLICY_REPO_CLONE_PATH .*clone is a mirror of .*one, not of .*two; choose an empty folder, or leave/m,
   );
   await using back = await startServer({ ...env, SYNC_POLICY_REPO_URL: one.url });
   await serves(back.url, head);

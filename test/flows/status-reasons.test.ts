@@ -29,8 +29,10 @@ test('status names the refused commit with file and line, the failing source, an
   const good = (await repo.commit({ 'app/rbac.rego': 'package app.rbac\n\nallow := true\n' })).slice(0, 10);
   await using server = await startServer(following(repo));
   await using client = await startClient({ serverUrl: server.url });
-  const ofServer = (): Promise<CommandResult> => runHere('server', ['status', '--server-url', server.url, ...FAIL_ON]);
-  const ofClient = (): Promise<CommandResult> => runHere('client', ['status', '--client-url', client.url, ...FAIL_ON]);
+  const ofServer = (): Promise<CommandResult> =>
+    runHere('policysync', ['status', '--server-url', server.url, ...FAIL_ON]);
+  const ofClient = (): Promise<CommandResult> =>
+    runHere('policysync', ['status', 'client', '--client-url', client.url, ...FAIL_ON]);
   await client.healthy();
   assert.equal((await shows(ofServer, new RegExp(`^1 client, .*policy at ${good}$`, 'm'), /^\S+ +healthy/m)).code, 0);
 

@@ -60,9 +60,9 @@ describe('what goes through a proxy', () => {
       await using client = await startClient({ serverUrl: url, env: trusting(), programEnv });
       await client.answers('/app/allow', {}, true);
       await client.tells('the socket is up', (health) => field(health, 'server', 'connected') === true);
-      const args = ['publish-data-update', '--data', '1', '-t', 'policy_data', '--dst-path', '/published'];
+      const args = ['publish', '--data', '1', '-t', 'policy_data', '--dst-path', '/published'];
       const env = { SYNC_SERVER_URL: url, ...trusting(), http_proxy: proxy.url, https_proxy: proxy.url };
-      const command = await runCommand('client', args, env);
+      const command = await runCommand('policysync', args, env);
       assert.equal(command.code, 0, command.stderr);
       await client.holds('/published', 1);
       await client.healthy();

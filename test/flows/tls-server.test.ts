@@ -83,8 +83,8 @@ describe('TLS', () => {
   });
 
   async function publishBy(server: StartedServer, ca: string, own?: Pair) {
-    const args = ['publish-data-update', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
-    return runHere('client', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
+    const args = ['publish', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
+    return runHere('policysync', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
   }
 
   test('policy, base data and updates reach a client over https and wss when it trusts the authority', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { decodeJwt } from 'jose';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import type { UiSession } from '../../src/wire/fleet.js';
 import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { makeAuthority } from '../support/certificates.js';

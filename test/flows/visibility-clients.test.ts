@@ -59,7 +59,7 @@ describe('pages of GET /clients', () => {
       assert.deepEqual(second.ids, ids.slice(10, 20));
       assert.equal((await request(`${server.url}/clients?limit=1001`)).status, 422);
       assert.equal((await request(`${server.url}/clients?limit=0`)).status, 422);
-      const table = await runHere('server', ['status', '--server-url', server.url, '--json']);
+      const table = await runHere('policysync', ['status', '--server-url', server.url, '--json']);
       assert.equal((field(JSON.parse(table.stdout), 'clients') as unknown[]).length, 25);
     } finally {
       await Promise.all(peers.map((peer) => peer[Symbol.asyncDispose]()));
@@ -180,7 +180,7 @@ describe('a client with an engine', () => {
       [seq, seq, 0],
       JSON.stringify(data),
     );
-    const table = await runHere('server', ['status', '--server-url', server.url]);
+    const table = await runHere('policysync', ['status', '--server-url', server.url]);
     assert.match(table.stdout, new RegExp(`^c +healthy.* ${seq} of ${seq}( |$)`, 'm'));
   });
 

@@ -142,7 +142,7 @@ describe('GET /clients', () => {
   });
 });
 
-describe('sync-server status and sync-client status', () => {
+describe('status and status client', () => {
   it('print a table of the clients, the answer as JSON, and again with --watch', async () => {
     await using server = await startServer();
     await using ours = await startPeer(server.url, OURS);
@@ -152,29 +152,29 @@ describe('sync-server status and sync-client status', () => {
     await publish(server.url, { dst_path: '/a', data: 2 });
     await using opal = await startPeer(server.url);
     await opal.call('subscribe', { topics: [TOPIC] });
-    const table = await runHere('server', ['status', '--server-url', server.url]);
+    const table = await runHere('policysync', ['status', '--server-url', server.url]);
     assert.equal(table.code, 0, table.stderr);
     assert.match(table.stdout, /^2 clients, update log at 2/);
     assert.match(table.stdout, /^ours +healthy [\d.]+ s +opa 1\.22\.0 +none +1 of 2 +1 update, \d/m);
     assert.match(table.stdout, /^127\.0\.0\.1:\d+ +opal [\d.]+ s +\? +\? +\? +\?$/m);
-    const json = await runHere('server', ['status', '--server-url', server.url, '--json']);
+    const json = await runHere('policysync', ['status', '--server-url', server.url, '--json']);
     assert.deepEqual(
       (field(JSON.parse(json.stdout), 'clients') as unknown[]).map((client) => field(client, 'kind')).sort(),
       ['plain', 'session'],
     );
-    await using watch = startCommand('server', ['status', '--server-url', server.url, '--watch']);
+    await using watch = startCommand('policysync', ['status', '--server-url', server.url, '--watch']);
     const looks = (): number => (watch.stdout().match(/2 clients/g) ?? []).length;
     await until(() => looks() === 1, { withinMs: 15_000, what: 'a look' });
     await publish(server.url, { dst_path: '/a', data: 3 });
     await until(() => looks() === 2, { withinMs: 15_000, what: 'a look at what has changed' });
-    const gone = await runHere('server', ['status', '--server-url', 'http://127.0.0.1:9']);
+    const gone = await runHere('policysync', ['status', '--server-url', 'http://127.0.0.1:9']);
     assert.deepEqual([gone.code, /no answer from/.test(gone.stderr)], [1, true], gone.stderr);
   });
 
   it('end with the code of the condition that --fail-on finds, also with --json and --watch', async () => {
     await using server = await startServer();
     const status = (...args: string[]): ReturnType<typeof runHere> =>
-      runHere('server', ['status', '--server-url', server.url, ...args]);
+      runHere('policysync', ['status', '--server-url', server.url, ...args]);
     await using peer = await startPeer(server.url, OURS);
     const epoch = String(field(await peer.call('subscribe', { topics: [TOPIC], client_id: 'c' }), 'epoch'));
     await peer.call('report', report('c', epoch, 0));
@@ -182,10 +182,10 @@ describe('sync-server status and sync-client status', () => {
     const seq = await publish(server.url, { dst_path: '/a', data: 1 });
     const behind = await status('--fail-on', 'behind', '--json');
     assert.deepEqual([behind.code, field(JSON.parse(behind.stdout), 'clients', 0, 'client_id')], [4, 'c']);
-    assert.match(behind.stderr, /^sync-server: 1 client is behind: c\nWhat to do: .*\[condition_met\]\n$/);
+    assert.match(behind.stderr, /^policysync: 1 client is behind: c\nWhat to do: .*\[condition_met\]\n$/);
     assert.equal((await status('--fail-on', 'unhealthy,away')).code, 0);
 
-    await using watch = startCommand('server', [
+    await using watch = startCommand('policysync', [
       'status',
       '--server-url',
       server.url,
@@ -222,10 +222,10 @@ describe('sync-server status and sync-client status', () => {
       answer.end(after === null ? page(['a', 'b'], 'b/1') : after === 'b/1' ? page(['c'], null) : 'wrong page');
     });
     await using server = await listening(answered);
-    const table = await runHere('server', ['status', '--server-url', server.url]);
+    const table = await runHere('policysync', ['status', '--server-url', server.url]);
     assert.match(table.stdout, /^3 clients/, table.stderr);
     const json = JSON.parse(
-      (await runHere('server', ['status', '--server-url', server.url, '--json'])).stdout,
+      (await runHere('policysync', ['status', '--server-url', server.url, '--json'])).stdout,
     ) as object;
     assert.deepEqual(
       (field(json, 'clients') as object[]).map((client) => field(client, 'client_id')),
@@ -240,15 +240,15 @@ describe('sync-server status and sync-client status', () => {
     await publish(server.url, { dst_path: '/a', data: 1 });
     await client.holds('/a', 1);
     await client.healthy();
-    const table = await runHere('client', ['status', '--client-url', client.url]);
+    const table = await runHere('policysync', ['status', 'client', '--client-url', client.url]);
     assert.equal(table.code, 0, table.stderr);
     assert.match(table.stdout, /^State +healthy$/m);
     assert.match(table.stdout, /^Position +1 of update log /m);
     assert.match(table.stdout, /^Server +connected$/m);
-    const json = await runHere('client', ['status', '--client-url', client.url, '--json']);
+    const json = await runHere('policysync', ['status', 'client', '--client-url', client.url, '--json']);
     assert.equal(field(JSON.parse(json.stdout), 'health', 'status'), 'ok');
     const failOn = (): ReturnType<typeof runHere> =>
-      runHere('client', ['status', '--client-url', client.url, '--fail-on', 'unhealthy,behind,away']);
+      runHere('policysync', ['status', 'client', '--client-url', client.url, '--fail-on', 'unhealthy,behind,away']);
     assert.equal((await failOn()).code, 0);
     await server[Symbol.asyncDispose]();
     const isAway = async (): Promise<boolean> => (await failOn()).code === 5;

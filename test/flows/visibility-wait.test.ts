@@ -108,14 +108,14 @@ describe('a publisher that waits until all clients have applied its update', () 
     await one.healthy();
   });
 
-  it('publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
-    const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
-    const good = await runHere('client', [...args, '--wait', '10']);
+  it('publish --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
+    const args = ['publish', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
+    const good = await runHere('policysync', [...args, '--wait', '10']);
     assert.equal(good.code, 0, good.stderr);
     assert.match(good.stdout, /Applied by 2 clients\./);
     {
       await using _ = await freeze(other.process.pid ?? 0);
-      const bad = await runHere('client', [...args, '--wait', '0.5']);
+      const bad = await runHere('policysync', [...args, '--wait', '0.5']);
       assert.equal(bad.code, 1);
       assert.match(bad.stdout, /Published successfully/);
       // On a busy machine half a second may be short for the other one, too.
@@ -124,7 +124,7 @@ describe('a publisher that waits until all clients have applied its update', () 
         /not applied everywhere within 0\.5 s:\n(?: {2}one: .*\n)? {2}other: it has applied up to \d/,
       );
     }
-    assert.equal((await runHere('client', [...args, '--wait', '0'])).code, 2);
+    assert.equal((await runHere('policysync', [...args, '--wait', '0'])).code, 2);
   });
 
   it('is told early where an engine refuses the update, with the reason', async () => {
@@ -166,8 +166,8 @@ describe('a publisher that waits until all clients have applied its update', () 
     const { applied, away, away_count: count } = answer.json as { applied: number; away: unknown; away_count: number };
     assert.deepEqual([answer.status, applied, count, field(away, 0, 'client_id')], [200, 0, 1, 'other'], answer.text);
     assert.match(String(field(away, 0, 'reason')), /^away since \S+: its connection broke: its program was killed/);
-    const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
-    const told = await runHere('client', [...args, '--wait', '10']);
+    const args = ['publish', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
+    const told = await runHere('policysync', [...args, '--wait', '10']);
     assert.equal(told.code, 5, told.stdout);
     assert.doesNotMatch(told.stdout, /No client is concerned/);
     assert.match(told.stderr, /published, but not applied by 1 client that is away:\n {2}other: away since /);

@@ -34,7 +34,7 @@ const REPORTS = '/data/callback_report';
 
 async function obtainToken(serverUrl: string, ...args: string[]): Promise<string> {
   const env = { SYNC_SERVER_URL: serverUrl, SYNC_MASTER_TOKEN: MASTER_TOKEN };
-  const { code, stdout, stderr } = await runCommand('client', ['obtain-token', ...args], env);
+  const { code, stdout, stderr } = await runCommand('policysync', ['token', ...args], env);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
@@ -131,7 +131,7 @@ test('our publish-data-update publishes through a Python OPAL server with a data
   const publishes = (token: string, path: string): Promise<CommandResult> => {
     const what = ['--src-url', `${source.url}/cli`, '-t', 'policy_data', '--dst-path', path];
     const env = { SYNC_SERVER_URL: server.url, SYNC_CLIENT_TOKEN: token };
-    return runCommand('client', ['publish-data-update', ...what], env);
+    return runCommand('policysync', ['publish', ...what], env);
   };
   const wrongType = await publishes(tokens.client, '/refused');
   assert.equal(wrongType.code, 1);

@@ -26,9 +26,6 @@ interface Case {
   readonly says: RegExp;
 }
 
-/** The programs as {@link runHere} has them. */
-const HERE = { policysync: 'policysync', 'sync-server': 'server', 'sync-client': 'client' } as const;
-
 /** Each command of a program but those that run it; what needs a server finds one at `%SERVER%`, which issues tokens and takes all that come. */
 const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]>>>> = {
   policysync: {
@@ -41,6 +38,7 @@ const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]
     ],
     status: [
       { args: ['--server-url', '%SERVER%', '--token', '%TOKEN%'], says: /0 clients/ },
+      { args: ['--server-url', '%CLOSED%'], code: 1, says: /no answer|refused/ },
       { args: ['client', '--client-url', '%CLOSED%'], code: 1, says: /no answer|refused/ },
       { args: ['client', '--server-url', '%SERVER%'], code: 2, says: /--server-url belongs to `status server`/ },
     ],
@@ -78,7 +76,11 @@ const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]
       { args: ['--server-url', '%SERVER%', '--token', '%TOKEN%', '--path', '/'], says: /Nothing to fetch again/ },
       { args: [], code: 2, says: /--path .* or --topic/ },
     ],
-    token: [{ args: [MASTER_TOKEN, '--server-url', '%SERVER%', '--type', 'datasource'], says: /^eyJ[\w.-]+\n$/ }],
+    token: [
+      { args: [MASTER_TOKEN, '--server-url', '%SERVER%', '--type', 'datasource'], says: /^eyJ[\w.-]+\n$/ },
+      { args: ['wrong', '--server-url', '%SERVER%'], code: 1, says: /master/ },
+      { args: [], code: 2, says: /SYNC_MASTER_TOKEN/ },
+    ],
     completion: [
       { args: ['bash'], says: /^complete -F _policysync policysync$/m },
       { args: [], code: 2, says: /shell/ },
@@ -106,26 +108,19 @@ const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]
     'opa get': [
       { args: ['--json'], says: /^\{"version":"[\d.]+","path":"\/[^"]+"\}\n$/ },
       { args: [], says: /^OPA \d+\.\d+\.\d+ at .+\n$/ },
+      { args: ['now'], code: 2, says: /too many arguments/ },
     ],
   },
   'sync-server': {
-    'print-config': [{ args: [], says: /SYNC_SERVER_BIND_PORT/ }],
+    run: [{ args: ['--print-config'], says: /SYNC_SERVER_BIND_PORT/ }],
     'generate-secret': [
       { args: [], says: /^[\w-]{43}\n$/ },
       { args: ['--size', '1'], code: 2, says: /--size/ },
     ],
-    'obtain-token': [
-      { args: [MASTER_TOKEN, '--server-url', '%SERVER%', '--type', 'datasource'], says: /^eyJ[\w.-]+\n$/ },
-      { args: ['wrong', '--server-url', '%SERVER%'], code: 1, says: /master/ },
-      { args: [], code: 2, says: /SYNC_MASTER_TOKEN/ },
-    ],
-    status: [
-      { args: ['--server-url', '%SERVER%', '--token', '%TOKEN%'], says: /0 clients/ },
-      { args: ['--server-url', '%CLOSED%'], code: 1, says: /no answer|refused/ },
-    ],
+    'obtain-token': [{ args: [MASTER_TOKEN], code: 2, says: /use: policysync token$/m }],
   },
   'sync-client': {
-    'print-config': [{ args: [], says: /SYNC_SERVER_URL/ }],
+    run: [{ args: ['--print-config'], says: /SYNC_SERVER_URL/ }],
     'publish-data-update': [
       {
         args: ['--server-url', '%SERVER%', '--token', '%TOKEN%', '-t', 'x', '--dst-path', '/x', '--data', '{"a":1}'],
@@ -134,21 +129,12 @@ const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]
       { args: ['--server-url', '%SERVER%', '-t', 'x', '--dst-path', '/x', '--data', '1'], code: 1, says: /401|token/i },
       { args: ['--data', '{'], code: 2, says: /--/ },
     ],
-    'obtain-token': [{ args: [MASTER_TOKEN, '--server-url', '%SERVER%'], says: /^eyJ[\w.-]+\n$/ }],
-    'get-opa': [
-      { args: [], says: /^OPA \d+\.\d+\.\d+ at .+\n$/ },
-      { args: ['now'], code: 2, says: /too many arguments/ },
-    ],
-    status: [{ args: ['--client-url', '%CLOSED%'], code: 1, says: /no answer|refused/ }],
+    'print-config': [{ args: [], code: 2, says: /use: policysync config print$/m }],
   },
 };
 
 /** The commands that run a server or a client. */
-const RUNS: Readonly<Record<Program, readonly string[]>> = {
-  policysync: ['server', 'client'],
-  'sync-server': ['run'],
-  'sync-client': ['run'],
-};
+const RUNS = ['server', 'client'];
 
 /** Starts a program by the name under which npm has put it, with the Node that runs this test. */
 function start(program: Program, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
@@ -190,24 +176,36 @@ async function running(
 }
 
 describe('the commands of the package', () => {
-  for (const [program, commands] of Object.entries(COMMANDS) as [Program, (typeof COMMANDS)[Program]][]) {
-    it(`${program} tells its version and its help, which names every command of this test and no other`, async () => {
+  for (const program of Object.keys(COMMANDS) as Program[]) {
+    it(`${program} is a file that Node runs, and tells its version`, async () => {
       assert.match(await readFile(join(folder, bin[program]), 'utf8'), /^#!\/usr\/bin\/env node\n/);
       const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string };
       assert.deepEqual(await start(program, ['--version']).result, { code: 0, stdout: `${version}\n`, stderr: '' });
-      const { code, stdout } = await start(program, ['--help']).result;
-      assert.equal(code, 0);
-      const names = [...stdout.matchAll(/^ {2}([a-z][a-z-]*)/gm)]
-        .map(([, name]) => name)
-        .filter((name) => name !== 'help');
-      const tested = Object.keys(commands).map((name) => name.split(' ')[0]);
-      assert.deepEqual(names.toSorted(), [...new Set([...RUNS[program], ...tested])].toSorted());
-      const here = HERE[program];
-      for (const name of names) assert.equal((await runHere(here, [name ?? '', '--help'])).code, 0, name);
-      for (const run of RUNS[program]) assert.equal((await runHere(here, [run, '--no-such-option'])).code, 2);
-      assert.equal((await runHere(here, ['no-such-command'])).code, 2);
     });
   }
+
+  it('the help of policysync names every command of this test and no other', async () => {
+    const { code, stdout } = await start('policysync', ['--help']).result;
+    assert.equal(code, 0);
+    const names = [...stdout.matchAll(/^ {2}([a-z][a-z-]*)/gm)]
+      .map(([, name]) => name)
+      .filter((name) => name !== 'help');
+    const tested = Object.keys(COMMANDS.policysync).map((name) => name.split(' ')[0]);
+    assert.deepEqual(names.toSorted(), [...new Set([...RUNS, ...tested])].toSorted());
+    for (const name of names) assert.equal((await runHere('policysync', [name ?? '', '--help'])).code, 0, name);
+    for (const run of RUNS) assert.equal((await runHere('policysync', [run, '--no-such-option'])).code, 2);
+    assert.equal((await runHere('policysync', ['no-such-command'])).code, 2);
+  });
+
+  it('the help of sync-server and sync-client is that of the command of policysync', async () => {
+    for (const [program, name] of [
+      ['sync-server', 'server'],
+      ['sync-client', 'client'],
+    ] as const) {
+      const { code, stdout } = await start(program, ['--help']).result;
+      assert.deepEqual([code, stdout], [0, (await runHere('policysync', [name, '--help'])).stdout]);
+    }
+  });
 
   it('each runs as it ships, and ends with the code that says how it went, with wrong arguments too', async () => {
     await using dir = await tempDir();

@@ -69,7 +69,7 @@ describe('the npm package', () => {
 
   it('has nothing that a user has no use for', () => {
     const allowed =
-      /^(?:dist\/(?!.*\.test\.).*\.(?:js|cjs|d\.ts)|dist\/THIRD-PARTY-LICENSES\.txt|dist\/docs-ui\/[\w.-]+|dist\/ui\/(?:index\.html(?:\.br)?|assets\/[\w.-]+\.(?:js|css)\.br)|engine\/dist\/(?:opa\.wasm\.br|wasm_exec\.js|NOTICE|LICENSES\.txt)|schema\/[\w.-]+\.json|(?:deploy|examples)\/[\w./-]+|docs\/(?:internals\/)?[\w-]+\.md|docs\/images\/[\w-]+\.(?:svg|png|webp)|bench\/README\.md|package\.json|[A-Z]+(?:\.md)?)$/;
+      /^(?:dist\/(?!.*\.test\.).*\.(?:js|cjs|d\.ts)|dist\/THIRD-PARTY-LICENSES\.txt|dist\/docs-ui\/[\w.-]+|dist\/ui\/(?:index\.html(?:\.br)?|assets\/[\w.-]+\.(?:js|css)\.br)|engine\/dist\/(?:opa\.wasm\.br|wasm_exec\.js|NOTICE|LICENSES\.txt)|schema\/[\w.-]+\.json|(?:deploy|examples)\/[\w./-]+|docs\/(?:(?:start|how-to|reference|why|internals)\/)?[\w-]+\.md|docs\/images\/[\w-]+\.(?:svg|png|webp)|bench\/README\.md|package\.json|[A-Z]+(?:\.md)?)$/;
     assert.deepEqual(
       packed.filter((file) => !allowed.test(file)),
       [],
@@ -91,6 +91,14 @@ describe('the npm package', () => {
       }
     }
     assert.deepEqual(dead, []);
+  });
+
+  it('imports node:http by `require` alone: an import has Node 24 load a part of itself that nothing here uses', async () => {
+    const files = packed.filter((file) => /^dist\/(?!(?:docs-)?ui\/).*\.js$/.test(file));
+    const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+    const importing = files.filter((_, at) => /\b(?:from|import\(?)\s*(["'])(?:node:)?http\1/.test(texts[at] ?? ''));
+    assert.deepEqual(importing, []);
+    assert(texts.some((text) => text.includes('require("node:http")')));
   });
 
   it('asks for no package but those that npm installs with it, and optional peers', async () => {

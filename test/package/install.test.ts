@@ -74,7 +74,7 @@ describe('the package that npm installs from its file for the whole machine, as 
     );
     assert(size < LIMITS.tarball, megabytes(size));
     for (const [page, pattern, measured] of [
-      ['docs/install.md', /\| Disk \| (\S+) MB for the package;.*\| the same \1 MB/, bytes],
+      ['docs/how-to/deploy.md', /\| Disk \| (\S+) MB for the package;.*\| the same \1 MB/, bytes],
       ['docs/internals/first-hour.md', /\| the package \| .* \| (\S+) MB, \S+ MB installed \|/, size],
       ['docs/internals/first-hour.md', /\| the package \| .* \| \S+ MB, (\S+) MB installed \|/, bytes],
     ] as const) {

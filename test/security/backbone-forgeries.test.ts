@@ -4,8 +4,8 @@ import { gzipSync } from 'node:zlib';
 import { type JetStreamClient, jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
 import { Redis } from 'ioredis';
-import { type Logger, Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { type Logger, Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import {
   BACKBONE_PASSWORD,
@@ -48,6 +48,14 @@ async function standsBefore(one: Awaited<ReturnType<typeof instance>>, what: str
   assert.deepEqual([one.log.head, one.store.status.up, one.losses()], [1, true, 0], what);
 }
 
+/** One that starts all the same is ended: it would keep this process for ever. */
+async function refusesToStart(server: BackboneServer, name: string, what: string): Promise<void> {
+  const start = async (): Promise<void> => {
+    await using _started = await instance(server, name);
+  };
+  await assert.rejects(start(), { code: 'log_damaged' }, what);
+}
+
 async function suite(kind: BackboneKind, tests: (server: () => BackboneServer) => void): Promise<void> {
   const offer = await backboneOffer(kind);
   describe(`a ${kind} that somebody else writes to`, { skip: offer.missing ?? false }, () => {
@@ -80,13 +88,12 @@ await suite('Redis', (server) => {
         await one.store.append([{ kind: 'update', body: body('/a') }]);
         await until(() => one.log.head === 1, { withinMs: 10_000, what: `${what}: the first row` });
         await client.xadd(`{${name}}:log`, id, ...fields);
-        // Who has read the place already does not see what was put beside it.
-        if (id !== '1-7') await standsBefore(one, what);
+        await standsBefore(one, what);
         const asked = await commands(client);
         await new Promise((resolve) => setTimeout(resolve, 300));
         const more = (await commands(client)) - asked;
         assert(more < 100, `${what}: ${more} calls in 0.3 s`);
-        await assert.rejects(instance(server(), name), { code: 'log_damaged' }, what);
+        await refusesToStart(server(), name, what);
       } finally {
         client.disconnect();
       }
@@ -100,7 +107,7 @@ await suite('Redis', (server) => {
       await one.store.append([{ kind: 'update', body: body('/a') }]);
       for (const head of ['none', '1e400', '-1', '2.5', '99999999999999999999']) {
         await client.hset('{heads}:meta', 'head', head);
-        await assert.rejects(instance(server(), 'heads'), { code: 'log_damaged' }, head);
+        await refusesToStart(server(), 'heads', head);
       }
       await client.hset('{heads}:meta', 'head', '1');
       await until(() => one.store.status.up, { withinMs: 10_000, what: 'it is back when the head is' });
@@ -136,7 +143,7 @@ await suite('NATS', (server) => {
       await standsBefore(one, what);
       const grownMib = (process.memoryUsage.rss() - before) / MIB;
       assert(grownMib < 400, `${what}: ${Math.round(grownMib)} MiB`);
-      await assert.rejects(instance(server(), name), { code: 'log_damaged' }, what);
+      await refusesToStart(server(), name, what);
     }
   });
 

@@ -7,7 +7,7 @@ import { postJson, request } from '../support/http.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 
 /**
- * Few bytes that mean many, or much work. Lists are in long-lists.test.ts; archives in src/server/source/archive.test.ts ("stops a bomb
+ * Few bytes that mean many, or much work. Lists are in long-lists.test.ts; archives in src/server/policy/source/archive.test.ts ("stops a bomb
  * where it gets too large, not when it is unpacked"); compressed documents in test/contracts/fetch.test.ts.
  */
 

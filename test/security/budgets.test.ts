@@ -9,7 +9,7 @@ import { field, postJson, request } from '../support/http.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
 import { together } from '../support/together.js';
-import { until } from '../support/until.js';
+import { patience, until } from '../support/until.js';
 
 /** What one token makes a server hold or do is bounded; beyond it gets 429 with the remedy, and all others go on beside it. */
 
@@ -207,7 +207,9 @@ describe('work', () => {
     const before = answered();
     assert.equal((await request(`${url}/data/log?limit=1`, { headers: bearer(publisher) })).status, 200);
     const meanwhile = answered() - before;
-    assert(meanwhile < targets.length / 2, `${meanwhile} of ${targets.length} came first`);
+    // Behind all of them it would come last; a busy machine is late to ask, and to read what it is told.
+    const share = patience() === 1 ? 1 / 2 : 7 / 8;
+    assert(meanwhile < targets.length * share, `${meanwhile} of ${targets.length} came first`);
     await until(() => answered() === targets.length, { withinMs: 20_000, what: 'all of them' });
     assert.doesNotMatch(text, /HTTP\/1\.1 5/);
     socket.destroy();
@@ -237,17 +239,21 @@ describe('work', () => {
         { entries: [{ url: '', dst_path: '/t', topics: ['t'], data: { data } }] },
         bearer(token),
       );
-    const stalled = Array.from({ length: 4 }, () => {
-      const headers = [
-        ['Authorization', `Bearer ${greedy}`],
-        ['Content-Length', '200000'],
-      ] as const;
+    const headers = [
+      ['Authorization', `Bearer ${greedy}`],
+      ['Content-Length', '200000'],
+    ] as const;
+    const body = Buffer.alloc(199_999, ' ');
+    const stall = (): Socket => {
       const socket = connect(port, '127.0.0.1').on('error', () => undefined);
-      socket.write(requestBytes({ method: 'POST', target: '/data/config', headers, body: Buffer.alloc(199_999, ' ') }));
+      socket.write(requestBytes({ method: 'POST', target: '/data/config', headers, body }));
       return socket;
-    });
+    };
+    let stalled: Socket[] = [];
     const refused = await until(
       async () => {
+        // They give way after a second: on a busy machine before others have come.
+        stalled = Array.from({ length: 4 }, (_, at) => (stalled[at]?.closed === false ? stalled[at] : stall()));
         const answer = await publish(greedy);
         return answer.status === 429 && answer;
       },

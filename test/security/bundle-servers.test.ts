@@ -4,9 +4,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { Secret } from '../../src/lib/log.js';
-import { checkArchive } from '../../src/server/source/archive.js';
-import { createBundleServer } from '../../src/server/source/bundle-api-http.js';
+import { Secret } from '../../src/lib/observe/log.js';
+import { checkArchive } from '../../src/server/policy/source/archive.js';
+import { BundleServer } from '../../src/server/policy/source/bundle-api-http.js';
 import { tar } from '../support/archive.js';
 import { listening } from '../support/http-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -48,8 +48,8 @@ async function readFrom(answering: Answering, kind: 'header' | 's3' = 'header') 
     kind === 's3'
       ? { kind, accessKeyId: new Secret('AKIA'), secretAccessKey: new Secret('the-secret-key'), region: 'eu-west-1' }
       : { kind, value: new Secret(TOKEN) };
-  const bundles = createBundleServer({
-    location: { url, display: own.url, auth } as Parameters<typeof createBundleServer>[0]['location'],
+  const bundles = new BundleServer({
+    location: { url, display: own.url, auth } as ConstructorParameters<typeof BundleServer>[0]['location'],
     ...{ limitBytes: LIMIT, timeoutMs: 1500, silenceTimeoutMs: 500, env: {} },
   });
   const file = join(dir.path, 'bundle');

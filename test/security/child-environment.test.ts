@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { acquireOpa } from '../../src/client/engine/acquire-opa.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { testOpa } from '../support/opa.js';
@@ -107,16 +106,6 @@ test(
       assertMinimal(await environmentIn(join(dir.path, `${command}.env`)));
   },
 );
-
-test('a build of OPA has no secret, and the variables of Go', posix, async () => {
-  await using dir = await tempDir();
-  await program(join(dir.path, 'go'), `#!/bin/sh\n{ /usr/bin/env; echo '=== end'; } > "${dir.path}/go.env"\nexit 1\n`);
-  const env = { ...SECRETS, PATH: dir.path, HOME: dir.path, GOPROXY: 'off', HTTPS_PROXY: 'http://127.0.0.1:1' };
-  await assert.rejects(acquireOpa({ env, allowDownload: true, cacheDir: join(dir.path, 'cache') }));
-  const text = await environmentIn(join(dir.path, 'go.env'));
-  assertMinimal(text);
-  assert.match(text, /^GOPROXY=off$/m);
-});
 
 test('settings of our own cannot be named as variables for a child', async () => {
   const refused = (error: unknown): boolean =>

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { diffNodes, type Layer, LayerSet } from '../../src/client/desired/layers.js';
 import { mergeBundle, staticLayers } from '../../src/client/desired/policy-content.js';
-import { Places } from '../../src/client/drift/drift-check.js';
-import { ModuleGraph } from '../../src/client/engine/module-graph.js';
+import { ComparedPlaces } from '../../src/client/drift/drift-check.js';
+import { ModuleGraph } from '../../src/client/engine/modules/module-graph.js';
 import { Step } from '../../src/client/reconcile/step.js';
-import { JsonText } from '../../src/lib/json-text.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { PathSet } from '../../src/lib/json/path-tree.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
 import { bodyOfText, leafOf, nodeText } from '../../src/wire/json-node.js';
 import { applyPatch, PatchRefused, parsePatch } from '../../src/wire/json-patch.js';
@@ -76,7 +77,7 @@ const objectOf = (names: readonly DocPath[]): string =>
 
 test('the drift check of as many documents beside as many packages', async () => {
   const layers = { all: () => documents.map(deletionAt).values(), compose: () => undefined };
-  const places = await bounded(() => new Places().list(layers, packages, () => false));
+  const places = await bounded(() => new ComparedPlaces().list(layers, packages, () => false));
   assert.equal(places.length, MANY);
 });
 
@@ -84,7 +85,7 @@ test('the drift check of one document with as many members, around as many packa
   const inside = packages.map(([, name = '']): DocPath => ['app', name, 'x']);
   const compose = () => leafOf(objectOf([...packages, ...documents]));
   const layers = { all: () => [deletionAt(['app'])].values(), compose };
-  const places = await bounded(() => new Places().list(layers, inside, () => false));
+  const places = await bounded(() => new ComparedPlaces().list(layers, inside, () => false));
   assert.equal(places.length, 2 * MANY);
 });
 
@@ -101,12 +102,23 @@ test('one step with as many documents, beside as many packages', async () => {
     return { ...deletionAt(path), rank: { era: 1, seq: 1, index }, content };
   });
   await bounded(() => {
-    const step = new Step(new LayerSet(), { set, drop: [] }, () => packages);
+    const step = new Step(new LayerSet(), { set, drop: [] });
     assert.equal(step.ops(packages, new Map()).length, MANY);
     assert.equal(step.reverseOps(packages).length, MANY);
-    assert(packages.every((path) => !step.touches(path)) && !step.regionsDiffer());
+    assert(packages.every((path) => !step.touches(path)) && step.opsIn(packages, new PathSet(packages)).length === 0);
+    assert.equal(step.opsIn(documents, new PathSet(packages)).length, MANY);
     return step;
   });
+});
+
+test('as many documents as one value', async () => {
+  const set = new LayerSet();
+  for (const [index, path] of documents.entries()) {
+    const content = { kind: 'put', body: bodyOfText(`{"a":${index}}`) } as const;
+    set.set({ ...deletionAt(path), id: String(index), rank: { era: 1, seq: 1, index }, content });
+  }
+  const text = await bounded(() => nodeText(set.compose(['data']) ?? leafOf('{}')));
+  assert.equal(Object.keys(JSON.parse(text) as object).length, MANY);
 });
 
 test('as many data files of one commit, and a delta of all of them', async () => {

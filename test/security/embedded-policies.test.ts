@@ -5,7 +5,8 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { EmbeddedOpa } from '../../src/embedded/embedded-opa.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
-import { GoRefusal, WorkerFailure } from '../../src/embedded/types.js';
+import { WorkerFailure } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { startEmbeddedOpa } from '../support/embedded-opa.js';
 import { until } from '../support/until.js';
@@ -107,7 +108,7 @@ describe('an embedded engine with a hostile policy', () => {
     const { outcomes, peak } = await explode(['regexes', 'graph']);
     for (const outcome of outcomes) {
       const isRefused =
-        outcome instanceof SyncError || outcome instanceof GoRefusal || outcome instanceof WorkerFailure;
+        outcome instanceof SyncError || outcome instanceof EngineRefusal || outcome instanceof WorkerFailure;
       assert(typeof outcome === 'string' || isRefused, String(outcome));
       assert(String(outcome).length < 1000, 'an error is no list of stacks');
     }

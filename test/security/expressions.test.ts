@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileIgnore } from '../../src/server/bundle/ignore.js';
+import { compileIgnore } from '../../src/server/policy/bundle/ignore.js';
 import { cpuTimer } from '../support/cpu-time.js';
 import { needsBound, slowText } from '../support/expression-worst.js';
 import { sourceSyntax, syntaxOf } from '../support/source-syntax.js';
@@ -14,21 +14,21 @@ import { sourceSyntax, syntaxOf } from '../support/source-syntax.js';
 const BOUNDED: Readonly<Record<string, string>> = {
   'src/auth/keys.ts /-----BEGIN ([A-Z ]*)PRIVATE KEY-----[^-]*(?:-[^-]+)*-----END \\1PRIVATE KEY-----/':
     'a setting, or its file of at most 64 KB (auth/key-text)',
-  'src/cli/durations.ts /^(?:\\d{1,15} ?[a-z]+ ?)+$/': 'an option of a command',
-  'src/cli/init/plan.ts /^[a-z0-9.-]+(?::\\d+)?(?:\\/[a-z0-9._-]+)*$/': 'an option of a command',
-  'src/cli/init/settings-file.ts /^[A-Za-z/.][\\w./@-]*(?::[\\w./@-]+)*$/': 'an option of a command',
+  'src/cli/kit/durations.ts /^(?:\\d{1,15} ?[a-z]+ ?)+$/': 'an option of a command',
+  'src/cli/commands/init/plan.ts /^[a-z0-9.-]+(?::\\d+)?(?:\\/[a-z0-9._-]+)*$/': 'an option of a command',
+  'src/cli/commands/init/settings-file.ts /^[A-Za-z/.][\\w./@-]*(?::[\\w./@-]+)*$/': 'an option of a command',
   'src/client/routes/authzen.ts /^application\\/json[ \\t]*(;[ \\t]*[\\w-]+=("[^"]*"|[\\w.-]+)[ \\t]*)*$/i':
     'a header: 16 KB for all, by Node',
   'src/embedded/rest/plain-question.ts /^(?:\\/(?![-+]?\\d*(?:\\.0*)?(?:\\/|$)|\\.\\.(?:\\/|$))[\\w.~-]+)+$/':
     'a URL: 128 KiB with its headers (embedded/rest)',
-  'src/embedded/rest/rest-health.ts /^(?:\\/[A-Za-z_]\\w*)+$/': 'a URL: 128 KiB with its headers (embedded/rest)',
-  'src/fleet/search.ts /(?:"[^"]*(?:"|$)|[^\\s"])+/g': 'typed by a person, or an option of a command',
-  'src/fleet/search.ts /(?:"[^"]*(?:"|$)|[^,"])+/g': 'typed by a person, or an option of a command',
-  'src/fleet/words.ts /\\B(?=(?:\\d{3})+$)/g': 'the digits of a number',
-  'src/lib/place-rules.ts /^(?:\\*?\\.)?[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*$/': 'a setting',
-  'src/lib/place-rules.ts /^(?:0x[0-9a-f]*|\\d+)(?:\\.(?:0x[0-9a-f]*|\\d+))*$/': 'a setting',
+  'src/embedded/rest/rest-api.ts /^(?:\\/[A-Za-z_]\\w*)+$/': 'a URL: 128 KiB with its headers (embedded/rest)',
+  'src/fleet-rules/search.ts /(?:"[^"]*(?:"|$)|[^\\s"])+/g': 'typed by a person, or an option of a command',
+  'src/fleet-rules/search.ts /(?:"[^"]*(?:"|$)|[^,"])+/g': 'typed by a person, or an option of a command',
+  'src/fleet-rules/words.ts /\\B(?=(?:\\d{3})+$)/g': 'the digits of a number',
+  'src/lib/net/place-rules.ts /^(?:\\*?\\.)?[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*$/': 'a setting',
+  'src/lib/net/place-rules.ts /^(?:0x[0-9a-f]*|\\d+)(?:\\.(?:0x[0-9a-f]*|\\d+))*$/': 'a setting',
   'src/server/routes/token.ts /^(\\/[\\w.~-]+)+$/': 'a body of at most 64 KiB',
-  'src/server/update-rules.ts /^(\\/([^~]|~[01])*)?$/': 'at most 4096 characters: checked before',
+  'src/server/publish/update-rules.ts /^(\\/([^~]|~[01])*)?$/': 'at most 4096 characters: checked before',
 };
 
 /** Expressions that are made of texts, by the file that makes them, with some that it makes. What people configure is for RE2. */
@@ -37,7 +37,7 @@ const MADE: Readonly<Record<string, { readonly of: string; readonly like: readon
     of: 'the routes of the program',
     like: ['^/clients/[^/]+/actions/?$', '^/docs/.*/?$', '^/ui/assets/.*/?$'],
   },
-  'src/server/bundle/ignore.ts': {
+  'src/server/policy/bundle/ignore.ts': {
     of: 'SYNC_BUNDLE_IGNORE, whose stars are no loops within each other',
     like: ['^a.*b$', '^(?=(.*?a))\\1(?:)(?=(.*?a))\\2(?:).*b$'],
   },

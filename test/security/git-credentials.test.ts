@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { basename, dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { silentLogger } from '../../src/lib/log.js';
-import { createGitSource } from '../../src/server/source/git-source.js';
-import { remoteBranches } from '../../src/server/source/remote-branches.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { createGitSource } from '../../src/server/policy/source/git-source.js';
+import { remoteBranches } from '../../src/server/policy/source/remote-branches.js';
 import { type GitHttpServer, gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';

@@ -3,27 +3,27 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ChangeFeed } from '../../src/client/decisions/change-feed.js';
-import { LastAnswers } from '../../src/client/decisions/last-answers.js';
+import { LastAnswers } from '../../src/client/decisions/decisions.js';
 import { Questions } from '../../src/client/decisions/question.js';
 import { UpdateReader } from '../../src/client/reconcile/update-reader.js';
 import { EntrypointTable } from '../../src/embedded/entrypoints.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { type Logger, silentLogger } from '../../src/lib/log.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { type Logger, silentLogger } from '../../src/lib/observe/log.js';
 import { Tarpit } from '../../src/pubsub/tarpit.js';
-import { createSnapshots } from '../../src/server/bundle/snapshot.js';
-import { CommitAbouts } from '../../src/server/fleet/commit-abouts.js';
+import { IdClaims } from '../../src/server/clients/id-claims.js';
+import { RecentUpdates } from '../../src/server/clients/recent-updates.js';
+import { AwayClients } from '../../src/server/clients/registry.js';
+import { CommitAbouts } from '../../src/server/live/commit-abouts.js';
 import { Fold } from '../../src/server/log/fold.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import { LargeRows } from '../../src/server/log/large-rows.js';
-import { RowRefs } from '../../src/server/log/live-items.js';
 import { type LogStore, scannedRow } from '../../src/server/log/log-store.js';
 import { updateBodyText } from '../../src/server/log/row.js';
+import { RowRefs } from '../../src/server/log/row-refs.js';
 import { TailReader } from '../../src/server/log/tail-reader.js';
-import { PolicyFreshness } from '../../src/server/policy-freshness.js';
-import { AwayClients } from '../../src/server/sessions/away-clients.js';
-import { IdClaims } from '../../src/server/sessions/id-claims.js';
-import { RecentUpdates } from '../../src/server/sessions/recent-updates.js';
+import { createSnapshots } from '../../src/server/policy/bundle/snapshot.js';
+import { PolicyFreshness } from '../../src/server/policy/policy-freshness.js';
 import { MemoryLog } from '../support/memory-log-store.js';
 import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
@@ -43,7 +43,7 @@ const OTHERWISE: Readonly<Record<string, typeof USUAL>> = {
   'src/server/log/tail-reader.ts #kept': { names: 15_000, stays: 4 * MIB },
   'src/server/log/fold.ts #passing': { names: 30_000, stays: 9 * MIB },
   'src/pubsub/tarpit.ts #addresses': { names: 30_000, stays: 9 * MIB },
-  'src/server/policy-freshness.ts #unknown': { names: 20_000, stays: 1 * MIB },
+  'src/server/policy/policy-freshness.ts #unknown': { names: 20_000, stays: 1 * MIB },
 };
 
 setFlagsFromString('--expose-gc');
@@ -75,11 +75,11 @@ const FED: Readonly<Record<string, () => Feed>> = {
       await reader.read(index, 1);
     };
   },
-  'src/server/sessions/recent-updates.ts #updates': () => {
+  'src/server/clients/recent-updates.ts #updates': () => {
     const recent = new RecentUpdates(0, 1000);
     return (name, index) => recent.add({ seq: index + 1, timeMs: 0, topics: [name] });
   },
-  'src/server/sessions/away-clients.ts #subjectOf': () => {
+  'src/server/clients/registry.ts #subjectOf': () => {
     const away = new AwayClients(1000);
     return (name) => {
       away.add(name, null);
@@ -89,14 +89,14 @@ const FED: Readonly<Record<string, () => Feed>> = {
       );
     };
   },
-  'src/server/sessions/id-claims.ts #kept': () => {
+  'src/server/clients/id-claims.ts #kept': () => {
     const claims = new IdClaims({ memoryMs: 1e9 });
     return (name) => {
       claims.use(name, 'somebody', 0);
       claims.release(name, 'somebody', 0);
     };
   },
-  'src/server/bundle/snapshot.ts createSnapshots.kept': () => {
+  'src/server/policy/bundle/snapshot.ts createSnapshots.kept': () => {
     const objects = {
       files: async (name: string) => [{ path: `${name}/data.json`, blob: name }],
       blobs: async () => new Map(),
@@ -107,11 +107,11 @@ const FED: Readonly<Record<string, () => Feed>> = {
     );
     return (name) => snapshots.get(name);
   },
-  'src/server/fleet/commit-abouts.ts #asked': () => {
+  'src/server/live/commit-abouts.ts #asked': () => {
     const abouts = new CommitAbouts({ served: () => [], about: async () => new Map() } as never, silentLogger());
     return (name) => abouts.read([name]);
   },
-  'src/server/policy-freshness.ts #unknown': () => {
+  'src/server/policy/policy-freshness.ts #unknown': () => {
     const freshness = new PolicyFreshness({
       tracker: { head: () => 'h', wanted: () => 'h', refresh: async () => undefined } as never,
       heads: { look: () => ({ head: undefined }) } as never,
@@ -125,7 +125,7 @@ const FED: Readonly<Record<string, () => Feed>> = {
     const questions = new Questions();
     return (name) => questions.path(name);
   },
-  'src/client/decisions/last-answers.ts #kept': () => {
+  'src/client/decisions/decisions.ts #kept': () => {
     const answers = new LastAnswers({ count: 1000, maxAgeMs: 1e9 });
     return (name) => answers.keep({ path: name, input: undefined }, {} as never);
   },

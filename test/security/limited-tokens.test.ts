@@ -122,7 +122,7 @@ describe('permitted_paths', () => {
     assert.deepEqual([answer.status, answer.headers.get('x-sync-error')], [401, 'path_not_permitted'], answer.text);
   });
 
-  it('are issued by POST /token and obtain-token, in one form alone', async () => {
+  it('are issued by POST /token and `policysync token`, in one form alone', async () => {
     await using server = await startServer(withKeys());
     for (const permitted_paths of ['/acme', ['acme'], ['/a/../b'], [''], ['/%'], [1], null, { 0: '/acme' }]) {
       const asked = { claims: { permitted_paths } };
@@ -132,8 +132,8 @@ describe('permitted_paths', () => {
     const id = '5a8e53a5-4210-4217-8180-d29a6851552b';
     const flags = ['--permitted-topics', 'a,b', '--permitted-topics', 'c', '--permitted-paths', '/acme,/shared/acme'];
     const result = await runCommand(
-      'server',
-      ['obtain-token', '--server-url', server.url, '--type', 'datasource', '--id', id, ...flags],
+      'policysync',
+      ['token', '--server-url', server.url, '--type', 'datasource', '--id', id, ...flags],
       { PATH: process.env.PATH ?? '', SYNC_MASTER_TOKEN: MASTER_TOKEN },
     );
     assert.equal(result.code, 0, result.stderr);

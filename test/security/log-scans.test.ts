@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Permitted } from '../../src/auth/caller.js';
 import { createHttpApp } from '../../src/http/app.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { withOverrides } from '../../src/lib/with-overrides.js';
-import type { FleetSources } from '../../src/server/fleet/gather.js';
-import { readChanges } from '../../src/server/fleet/read-changes.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import { withOverrides } from '../../src/lib/run/with-overrides.js';
+import { createTraceMemory } from '../../src/server/changes/change-times.js';
+import { findChange } from '../../src/server/changes/find-change.js';
+import type { FleetSources } from '../../src/server/live/gather.js';
+import { readChanges } from '../../src/server/live/read-changes.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import type { LogStore } from '../../src/server/log/log-store.js';
-import { openSqliteStore } from '../../src/server/log/sqlite-store.js';
+import { openSqliteStore } from '../../src/server/log/sqlite/sqlite-store.js';
 import { dataLogRoutes } from '../../src/server/routes/data-log.js';
 import { dataUpdatesRoutes } from '../../src/server/routes/data-updates.js';
-import { findChange } from '../../src/server/sessions/find-change.js';
-import { createTraceMemory } from '../../src/server/trace/change-times.js';
 import { tempDir } from '../support/temp-dir.js';
 
 /** What questions about the update log make a server read, whoever asks them: as little as the answer needs. */
@@ -77,7 +77,7 @@ describe('a question about the log carries no more out of the store than its ans
     const sources = {
       instance: 'i',
       log,
-      sessions: { everyone: async () => ({ named: [], views: [], incomplete: null }) },
+      everyone: async () => ({ named: [], views: [], incomplete: null }),
       memory: createTraceMemory(),
       tracker: undefined,
       commits: { served: () => [] },
@@ -89,7 +89,7 @@ describe('a question about the log carries no more out of the store than its ans
     return (await readChanges(sources, query)).changes.map(({ id }) => id);
   };
   const trace = (id: string, limits: Permitted) => async (): Promise<unknown> => {
-    const found = await findChange(id, { log, memories: [], commits: [], commitOfRow: () => undefined, limits });
+    const found = await findChange(id, { log, memories: [], commits: [], limits });
     return found.kind === 'update' ? found.record.id : undefined;
   };
   const ids = async (path: string, limits: Permitted): Promise<string[]> =>

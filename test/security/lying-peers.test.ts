@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { MailParts } from '../../src/server/backbone/mail-parts.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
+import type { KnownClient } from '../../src/server/clients/known-client.js';
+import { inOurTime } from '../../src/server/clients/session-handler.js';
+import { MailParts } from '../../src/server/log/backbone/postgres-session.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
-import type { PresenceText, RowKind, StoredRow } from '../../src/server/log/log-store.js';
-import { AskRelay } from '../../src/server/sessions/ask-relay.js';
-import type { KnownClient } from '../../src/server/sessions/known-client.js';
-import { PeerInstances } from '../../src/server/sessions/peer-instances.js';
-import { printView, readView } from '../../src/server/sessions/presence-text.js';
-import { inOurTime } from '../../src/server/sessions/report-times.js';
+import type { Presence, RowKind, StoredRow } from '../../src/server/log/log-store.js';
+import { AskRelay } from '../../src/server/peers/ask-relay.js';
+import { PeerInstances } from '../../src/server/peers/peer-instances.js';
 import { MemoryLog } from '../support/memory-log-store.js';
+import { toldView } from '../support/told-view.js';
 import { until } from '../support/until.js';
 
 /**
@@ -120,31 +120,80 @@ const CLIENT = {
   ...{ spans: [{ from: 0, until: null }], connectedAtMs: NOW, awaySinceMs: null, position: null, state: null },
   ...{ reportedAtMs: null, lastError: null },
 };
-const VIEW = { instance: 'liar', atMs: NOW, seen: 1, topics: [['t']], clients: [CLIENT], leftOut: 0, ttlMs: 60_000 };
-const announced = (more: object, client: object = {}): string =>
-  JSON.stringify({ ...VIEW, clients: [{ ...CLIENT, ...client }], ...more });
+/** What an instance says, as others find it: a short text and two parts of it. */
+interface Forged {
+  readonly head?: string;
+  /** Of the clients, and of what they hold. */
+  readonly clients?: string;
+  readonly held?: string;
+  /** In place of both parts, by their numbers. */
+  readonly pieces?: ReadonlyMap<number, string>;
+}
+const HEAD = {
+  ...{ format: 1, instance: 'liar', atMs: NOW, version: 9, seen: 1, ttlMs: 60_000, heardAfterMs: NOW, times: [] },
+  sheets: [{ held: [2, 1], clients: [[1, 0]] }],
+};
+const head = (more: object): string => JSON.stringify({ ...HEAD, ...more });
+const clients = (more: object, client: object = {}): string =>
+  JSON.stringify({ topics: [['t']], clients: [{ ...CLIENT, n: 1, ...client }], ...more });
+const held = (more: object): string => JSON.stringify({ positions: [null], runs: [[0, 1]], ...more });
+const packed = (text: string | Buffer): string => `gzip:${gzipSync(text).toString('base64')}`;
 
 /** Announcements that no instance makes; each is bounded by what the backbone takes. */
-const FORGED_VIEWS: Readonly<Record<string, () => string>> = {
-  'that is nothing': () => '',
-  'that is no gzip': () => 'gzip:AAAA',
-  'nested without end': () => '['.repeat(500_000),
-  'with names of prototypes for members': () => '{"__proto__":{"instance":"liar","clients":[]}}',
-  'made at no time': () => announced({ atMs: 1e300 }),
-  'of a client that went away at no time': () => announced({}, { awaySinceMs: 1e300 }),
-  'of a client that came before all times': () => announced({}, { connectedAtMs: -1e300 }),
-  'of a report of no time': () => announced({}, { reportedAtMs: 9e15 }),
-  'of seqs between seqs': () => announced({}, { spans: [{ from: 0.5, until: -1 }] }),
-  'of an id without end': () => announced({}, { clientId: 'c'.repeat(300_000) }),
-  'of fewer clients than none': () => announced({ leftOut: -1 }),
-  'longer than any instance makes one': () => announced({ note: 'x'.repeat(MIB) }),
-  'packed, of ten million lists': () =>
-    `gzip:${gzipSync(`{"topics":[${'[],'.repeat(9_990_000)}[]]}`).toString('base64')}`,
-  'packed, of a hundred megabytes': () => `gzip:${gzipSync(Buffer.alloc(100 * MIB, ' ')).toString('base64')}`,
+const FORGED_VIEWS: Readonly<Record<string, () => Forged>> = {
+  'that is nothing': () => ({ head: '' }),
+  'that is no gzip': () => ({ head: 'gzip:AAAA' }),
+  'nested without end': () => ({ head: '['.repeat(500_000) }),
+  'with names of prototypes for members': () => ({ head: '{"__proto__":{"instance":"liar","sheets":[]}}' }),
+  'made at no time': () => ({ head: head({ atMs: 1e300 }) }),
+  'of another format': () => ({ head: head({ format: 2 }) }),
+  'of no part': () => ({ head: head({ sheets: [{ held: [2], clients: [[]] }] }) }),
+  'of parts between parts': () => ({ head: head({ sheets: [{ held: [2, 0.5], clients: [[1, -1]] }] }) }),
+  'of parts that are not there': () => ({ head: head({ sheets: [{ held: [2, 1], clients: [[1, 5]] }] }) }),
+  'of parts of other versions': () => ({ head: head({ sheets: [{ held: [2, 1], clients: [[7, 0]] }] }) }),
+  'of parts without a version': () => ({ pieces: new Map([0, 1].map((number) => [number, '{}'])) }),
+  'longer than any instance makes one': () => ({ head: head({ note: 'x'.repeat(MIB) }) }),
+  'of a client that went away at no time': () => ({ clients: clients({}, { awaySinceMs: 1e300 }) }),
+  'of a client that came before all times': () => ({ clients: clients({}, { connectedAtMs: -1e300 }) }),
+  'of a report of no time': () => ({ clients: clients({}, { reportedAtMs: 9e15 }) }),
+  'of seqs between seqs': () => ({ clients: clients({}, { spans: [{ from: 0.5, until: -1 }] }) }),
+  'of an id without end': () => ({ clients: clients({}, { clientId: 'c'.repeat(300_000) }) }),
+  'of clients without a number': () => ({ clients: clients({}, { n: undefined }) }),
+  'of parts nested without end': () => ({ clients: '['.repeat(500_000) }),
+  'of more that is held than clients': () => ({ held: held({ runs: [[0, 9e15]] }) }),
+  'of fewer clients than none': () => ({
+    held: held({
+      runs: [
+        [0, 2],
+        [0, -1],
+      ],
+    }),
+  }),
+  'of a position that is none': () => ({ held: held({ runs: [[1, 1]] }) }),
+  'of a part that is longer than any': () => ({ clients: clients({ note: 'x'.repeat(17 * MIB) }) }),
+  'packed, of ten million lists': () => ({ clients: packed(`{"topics":[${'[],'.repeat(9_990_000)}[]]}`) }),
+  'packed, of a hundred megabytes': () => ({ clients: packed(Buffer.alloc(100 * MIB, ' ')) }),
+  'packed as a whole, of a hundred megabytes': () => ({ head: packed(Buffer.alloc(100 * MIB, ' ')) }),
 };
 
-function peers(list: () => ReadonlyMap<string, PresenceText>): PeerInstances {
-  const presence = { put: async () => undefined, list: async () => list() };
+interface Announced {
+  readonly text: string;
+  readonly leftMs: number;
+  readonly pieces: ReadonlyMap<number, string>;
+}
+
+function announced(forged: Forged, instance = 'liar', leftMs = 59_900): Announced {
+  const told = [forged.clients ?? clients({}, { instance }), forged.held ?? held({})];
+  const parts = told.map((text, index) => [index, `${index + 1}:${text}`] as const);
+  return { text: forged.head ?? head({ instance }), leftMs, pieces: forged.pieces ?? new Map(parts) };
+}
+
+function peers(said: Readonly<Record<string, Announced>>): PeerInstances {
+  const presence: Presence = {
+    ...{ put: async () => 0, putParts: async () => undefined },
+    list: async () => new Map(Object.entries(said)),
+    parts: async (instance) => said[instance]?.pieces ?? new Map<number, string>(),
+  };
   return new PeerInstances(
     { instance: 'own', memoryMs: 60_000 },
     { presence, clients: () => [], head: () => 1, log: silentLogger() },
@@ -152,23 +201,17 @@ function peers(list: () => ReadonlyMap<string, PresenceText>): PeerInstances {
 }
 
 test('a forged announcement is unreadable, says so, takes no memory, and hides no other instance', async () => {
-  const honest = { text: announced({ instance: 'honest' }, { instance: 'honest' }), leftMs: 59_900 };
+  const honest = announced({}, 'honest');
   const through: string[] = [];
   for (const [which, forge] of Object.entries(FORGED_VIEWS)) {
-    const forged = { text: forge(), leftMs: 59_900 };
+    const liar = announced(forge());
     const before = process.memoryUsage.rss();
-    const { instances, unread } = await peers(
-      () =>
-        new Map([
-          ['liar', forged],
-          ['honest', honest],
-        ]),
-    ).others(0);
+    const { instances, unread } = await peers({ liar, honest }).others(0, true);
     const grownMib = (process.memoryUsage.rss() - before) / MIB;
-    const [liar, other] = instances.map(({ state, clients }) => `${state} ${clients.length}`);
+    const [forged, other] = instances.map(({ state, clients: theirs }) => `${state} ${theirs.length}`);
     const isNamed = instances[0]?.why?.includes('server instance liar says cannot be read') === true;
-    const isRepelled = liar === 'unreadable 0' && isNamed && other === 'live 1' && unread === undefined;
-    if (!isRepelled || grownMib > 150) through.push(`${which}: ${liar}, ${other}, ${Math.round(grownMib)} MiB more`);
+    const isRepelled = forged === 'unreadable 0' && isNamed && other === 'live 1' && unread === undefined;
+    if (!isRepelled || grownMib > 150) through.push(`${which}: ${forged}, ${other}, ${Math.round(grownMib)} MiB more`);
   }
   assert.deepEqual(through, []);
 });
@@ -184,14 +227,13 @@ test('a client whose times are far off does not make what its instance announces
     const { position: _, ...state } = { ...inOurTime({ ...report, position: null }, NOW - at, NOW), position: null };
     const client = { ...CLIENT, state, topics: ['t'], subject: 's', claimedMs: 0, topicsLeftOut: 0 };
     const known = { ...client, key: 'k', labels: {}, asks: [] } as unknown as KnownClient;
-    const text = await printView({ instance: 'honest', atMs: NOW, seen: 1, clients: [known], leftOut: 0 });
-    assert.equal((await readView(text)).clients.length, 1, `at ${at}`);
+    assert.equal((await toldView({ clients: [known] })).clients.length, 1, `at ${at}`);
   }
 });
 
 test('an announcement that says how long it holds, against the backbone, is not heard for ever', async () => {
   for (const leftMs of [Number.NaN, Number.POSITIVE_INFINITY, 1e300, -1]) {
-    const { instances } = await peers(() => new Map([['liar', { text: announced({}), leftMs }]])).others(0);
+    const { instances } = await peers({ liar: announced({}, 'liar', leftMs) }).others(0);
     const ages = instances.map(({ state }) => state);
     assert(['live', 'unreadable', 'silent'].includes(ages[0] ?? ''), `${leftMs}: ${ages}`);
     assert.doesNotThrow(() => JSON.stringify(instances), String(leftMs));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { WebSocket, WebSocketServer } from 'ws';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { createSocketClient } from '../../src/pubsub/socket-client.js';
 import { request } from '../support/http.js';
 import { startServer } from '../support/start-server.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { regoOutline } from '../../src/client/engine/rego-outline.js';
+import { regoOutline } from '../../src/client/engine/modules/rego-outline.js';
 import { postgresRequest } from '../../src/client/fetch/postgres-config.js';
 import { packageName, regoPackage } from '../../src/wire/rego-package.js';
 import { withKeys } from '../support/auth.js';

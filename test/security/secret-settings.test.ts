@@ -9,12 +9,18 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pino } from 'pino';
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
-import { parseConfigFile } from '../../src/lib/config-file.js';
-import { Secret } from '../../src/lib/log.js';
-import { loadSettings, settingValues } from '../../src/lib/options.js';
-import { flagName, type Setting, type Settings, secretFileEnv, secretFileFlag } from '../../src/lib/setting.js';
-import { inspectBackbone } from '../../src/server/backbone/inspect-backbone.js';
-import { BACKBONE_TIMES } from '../../src/server/backbone/session-keeper.js';
+import { Secret } from '../../src/lib/observe/log.js';
+import { parseConfigFile } from '../../src/lib/settings/config-file.js';
+import { readSettings, settingValues } from '../../src/lib/settings/options.js';
+import {
+  flagName,
+  type Setting,
+  type Settings,
+  secretFileEnv,
+  secretFileFlag,
+} from '../../src/lib/settings/setting.js';
+import { inspectBackbone } from '../../src/server/log/backbone/inspect-backbone.js';
+import { BACKBONE_TIMES } from '../../src/server/log/backbone/session-keeper.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { withKeys } from '../support/auth.js';
 import { field, postJson, request } from '../support/http.js';
@@ -86,7 +92,7 @@ function attempted(work: () => unknown): unknown {
 function taken(value: string): Record<string, string> {
   const fitting = SECRETS.filter(
     ({ key, setting }) =>
-      !(attempted(() => loadSettings({ [key]: setting }, { env: { [setting.env]: value } })) instanceof Error),
+      !(attempted(() => readSettings({ [key]: setting }, { env: { [setting.env]: value } })) instanceof Error),
   );
   return Object.fromEntries(fitting.map(({ setting }) => [setting.env, value]));
 }
@@ -114,7 +120,7 @@ describe('a secret setting', () => {
         ];
         const parsed = (line: string) =>
           parseConfigFile(`${section}:\n  ${line}\n`, '/x.yaml', { [section]: settings }).get(section);
-        const ways: Record<string, () => Parameters<typeof loadSettings>[1]> = {
+        const ways: Record<string, () => Parameters<typeof readSettings>[1]> = {
           variable: () => ({ env: { [setting.env]: value } }),
           flag: () => ({ env: {}, flags: { [flagName(setting)]: value } }),
           'variable of a file': () => ({ env: { [secretFileEnv(setting.env)]: value } }),
@@ -125,7 +131,7 @@ describe('a secret setting', () => {
           ),
         };
         for (const [way, sources] of Object.entries(ways)) {
-          const said = attempted(() => loadSettings(settings, sources()));
+          const said = attempted(() => readSettings(settings, sources()));
           assertHidden(said, `${setting.env}, ${form}, ${way}`);
         }
         for (const given of [value, [value], { value }]) {

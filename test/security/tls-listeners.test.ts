@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { promisify } from 'node:util';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import { bearer, MASTER_TOKEN, withKeys } from '../support/auth.js';
 import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
 import { exchange } from '../support/hostile-wire.js';

@@ -1,5 +1,5 @@
 import { Readable, Writable } from 'node:stream';
-import type { CommandIo, CommandOutput } from '../../src/cli/command-io.js';
+import type { CommandIo, CommandOutput } from '../../src/cli/kit/command-io.js';
 
 /** The streams of a command that runs in this process, and what it has written to them. */
 export interface GatheredIo extends CommandIo {

@@ -21,14 +21,23 @@ export interface StartedCommand extends AsyncDisposable {
   result: Promise<CommandResult>;
 }
 
+/** Where a command is started. */
+export interface StartPlace {
+  readonly cwd?: string | undefined;
+  /** The file of a control group that takes its process id. */
+  readonly group?: string | undefined;
+}
+
+const ENTER = 'echo $$ > "$1" && shift && exec "$@"';
+
 /** Starts the compiled program, with nothing of this process's environment but PATH and HOME. */
 export function startCommand(
   program: 'server' | 'client' | 'policysync',
   args: readonly string[],
   env: Record<string, string> = {},
-  cwd?: string,
+  { cwd, group }: StartPlace = {},
 ): StartedCommand {
-  return startFile(programFile(program), args, env, cwd);
+  return startFile(programFile(program), args, env, { cwd, group });
 }
 
 /** Starts a JavaScript file in the same way. */
@@ -36,10 +45,13 @@ export function startFile(
   file: string,
   args: readonly string[],
   env: Record<string, string> = {},
-  cwd?: string,
+  { cwd, group }: StartPlace = {},
 ): StartedCommand {
   const { PATH = '', HOME = '' } = process.env;
-  const child = spawn(process.execPath, [file, ...args], { env: { PATH, HOME, ...env }, cwd });
+  const command = [process.execPath, file, ...args] as const;
+  // A process of a group is in it before its program starts, which looks at its limits then.
+  const [program, ...given] = group === undefined ? command : (['sh', '-c', ENTER, 'sh', group, ...command] as const);
+  const child = spawn(program, given, { env: { PATH, HOME, ...env }, cwd });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {

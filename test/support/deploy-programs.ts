@@ -74,22 +74,34 @@ export async function clientGenerator(): Promise<ServerProgram> {
   );
 }
 
+const PYTHON_GENERATOR = 'openapi-python-client';
+const PYTHON_GENERATOR_VERSION = '0.29.1';
+
+/** A folder for PYTHONPATH in which `openapi_python_client`, which makes a client of an API in Python, is with all that it needs. */
+export async function pythonClientGenerator(): Promise<ServerProgram> {
+  const name = `${PYTHON_GENERATOR}-${PYTHON_GENERATOR_VERSION}`;
+  return await rareProgram('the generator of Python clients', name, () =>
+    fromWheel(name, `${PYTHON_GENERATOR}==${PYTHON_GENERATOR_VERSION}`, async () => undefined, { deps: true }),
+  );
+}
+
 function pathOf(place: string): (found: ServerProgram) => ServerProgram {
   return (found) => ('missing' in found ? found : { ...found, path: join(found.path, place) });
 }
 
-/** A folder of the cache with the files of a Python package, as the package index has it; nothing of it is run. */
+/** A folder of the cache with the files of a Python package, as the package index has it, alone or with all that it needs; nothing of it is run. */
 async function fromWheel(
   name: string,
   requirement: string,
   arrange: (dir: string) => Promise<void>,
+  { deps = false }: { readonly deps?: boolean } = {},
 ): Promise<ServerProgram> {
   const python = onPath('python3');
   if (python === undefined) return { missing: `there is no python3 to get ${requirement} with: install Python` };
   const options = { timeout: LIMIT_MS };
   return await cached(name, async (dir) => {
-    const pip = ['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:'];
-    await run(python, [...pip, '--dest', dir, requirement], options);
+    const pip = ['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--only-binary=:all:'];
+    await run(python, [...pip, ...(deps ? [] : ['--no-deps']), '--dest', dir, requirement], options);
     for (const wheel of (await readdir(dir)).filter((file) => file.endsWith('.whl'))) {
       await run(python, ['-m', 'zipfile', '--extract', join(dir, wheel), dir], options);
       await rm(join(dir, wheel));

@@ -1,8 +1,8 @@
 import { EngineArtifact } from '../../src/embedded/artifact.js';
 import { EmbeddedOpa, type EmbeddedOpaOptions } from '../../src/embedded/embedded-opa.js';
-import { startEvaluator } from '../../src/embedded/evaluator/start-evaluator.js';
+import { startEvaluator } from '../../src/embedded/evaluator/evaluator.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 
 const MEMORY_LIMIT_BYTES = 1024 ** 3;
 const TIME_LIMIT_MS = 60_000;

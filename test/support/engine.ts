@@ -1,15 +1,15 @@
 import { chooseEngine } from '../../src/client/engine/choose-engine.js';
 import { createEngine } from '../../src/client/engine/create-engine.js';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
-import { OpaRest } from '../../src/client/engine/opa-rest.js';
+import { OpaRest } from '../../src/client/engine/opa/opa-rest.js';
 import { healthPaths } from '../../src/client/health/health-document.js';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
 import { Status } from '../../src/client/status/status.js';
-import { members } from '../../src/lib/json-text.js';
-import { type Logger, silentLogger } from '../../src/lib/log.js';
-import { loadSettings } from '../../src/lib/options.js';
+import { members } from '../../src/lib/json/json-text.js';
+import { type Logger, silentLogger } from '../../src/lib/observe/log.js';
+import { readSettings } from '../../src/lib/settings/options.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
 import { killProcess } from './kill.js';
 import { MemoryEngine } from './memory-engine.js';
@@ -18,7 +18,7 @@ import { until } from './until.js';
 
 /** Client settings for a test: environment names and values over the defaults. */
 export function clientSettings(env: Record<string, string>): ClientSettings {
-  return loadSettings(CLIENT_SETTINGS, { env }).values;
+  return readSettings(CLIENT_SETTINGS, { env }).values;
 }
 
 /** An engine with the parts of the client that write to it. */
@@ -80,7 +80,7 @@ export async function startEngine(
       probeTimeoutMs: settings.probeTimeoutMs,
       backoff: { minMs: 20, maxMs: 200 },
     },
-    { engine: running.engine, applier, status, log },
+    { engine: running.engine, held: applier.held, status, log },
   );
   const done = Promise.all([
     running.run({ onStarted: () => keeper.started(), onGone: (reason) => keeper.ended(reason) }, stop.signal),
@@ -147,14 +147,14 @@ export async function startExternalEngine(): Promise<TestEngine> {
 }
 
 /** An engine in memory with the same parts; there is nothing behind its `url`, and it answers no query. */
-export async function startMemoryEngine(): Promise<TestEngine> {
+export async function startMemoryEngine(options: { mostRoots?: number } = {}): Promise<TestEngine> {
   const log = silentLogger();
-  const engine = new MemoryEngine('bundle', { tell: () => undefined, turn: async () => undefined });
+  const engine = new MemoryEngine('bundle', { tell: () => undefined, turn: async () => undefined, ...options });
   const applier = new Applier(engine, { takesPolicy: false });
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     { tellsStart: true, probeEnabled: false, probeIntervalMs: 0, probeTimeoutMs: 0, backoff: { minMs: 1, maxMs: 10 } },
-    { engine, applier, status, log },
+    { engine, held: applier.held, status, log },
   );
   const stop = new AbortController();
   const done = keeper.run({}, stop.signal);

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
-import { createHttpProvider } from '../../src/client/fetch/http-fetch.js';
-import { Follower } from '../../src/client/follower.js';
+import { HttpProvider } from '../../src/client/fetch/http-fetch.js';
+import { Follower } from '../../src/client/follow/follower.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { openOutbound } from '../../src/client/outbound/outbound.js';
 import { ChangeSteps } from '../../src/client/position/change-steps.js';
@@ -13,7 +13,7 @@ import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { ServerApi } from '../../src/client/server-api.js';
 import { DataEvents } from '../../src/client/status/data-events.js';
 import { Status } from '../../src/client/status/status.js';
-import { type Logger, silentLogger } from '../../src/lib/log.js';
+import { type Logger, silentLogger } from '../../src/lib/observe/log.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
 import { ACCEPTING_ENGINE } from './accepting-engine.js';
 import { clientSettings } from './engine.js';
@@ -57,7 +57,7 @@ export async function enginelessFleet(
   const shared = clientSettings({ SYNC_SERVER_URL: serverUrl, SYNC_POLICY_UPDATER_ENABLED: 'false', ...env });
   const connections = await openOutbound(shared, { log: silentLogger(), env: {} });
   const { dial, tls } = connections;
-  const provider = createHttpProvider({ silenceTimeoutMs: 30_000, env: {}, tls });
+  const provider = new HttpProvider({ silenceTimeoutMs: 30_000, env: {}, tls });
   const fetcher = await startFetcher(provider, { limitBytes: 1_000_000 });
   const api = new ServerApi({
     serverUrl,
@@ -83,7 +83,7 @@ export async function enginelessFleet(
     const applier = new Applier(engine, { takesPolicy: false });
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: false, probeIntervalMs: 60_000, probeTimeoutMs: 1000, backoff },
-      { engine, applier, status, log: logger },
+      { engine, held: applier.held, status, log: logger },
     );
     const askServerLoad = async (): Promise<void> => undefined;
     const follower = new Follower(settings, { keeper, askServerLoad, dial, log: logger });
@@ -148,7 +148,7 @@ export async function enginelessFleet(
       id,
       data,
       text: (path) => {
-        const node = applier.layers.compose(parseDocPath(path));
+        const node = applier.held.layers.compose(parseDocPath(path));
         return node?.kind === 'leaf' ? node.text() : undefined;
       },
       get writes() {

@@ -6,13 +6,13 @@ import {
   type Evaluator,
   type EvaluatorEnd,
   type GoEngine,
-  GoRefusal,
   type OpaRequest,
   type OpaResponse,
   type PolicyFacts,
   type PreparedDocuments,
   WorkerFailure,
 } from '../../src/embedded/types.js';
+import { EngineRefusal } from '../../src/embedded/vocabulary.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
 
 /**
@@ -33,7 +33,7 @@ function rulesOf({ modules }: EmbeddedPolicy): Rules {
     lines.map(({ file, row, line }) => {
       const found = /^(go:)?([\w/]+) = ([\w/]+)$/.exec(line);
       if (found?.[2] === undefined || found[3] === undefined) {
-        throw new GoRefusal('1 error occurred', [
+        throw new EngineRefusal('1 error occurred', [
           { message: `unexpected ${line}`, file, row, code: 'rego_parse_error' },
         ]);
       }
@@ -134,7 +134,7 @@ export class FakeGo implements GoEngine {
 
   async commit(): Promise<void> {
     await this.#begin('commit');
-    if (this.#prepared === undefined) throw new GoRefusal('nothing is prepared');
+    if (this.#prepared === undefined) throw new EngineRefusal('nothing is prepared');
     this.#rules = this.#prepared.rules;
     place(this.#documents, this.#prepared.change);
     this.#prepared = undefined;
@@ -234,7 +234,7 @@ function factsOf(rules: Rules, documents: Documents): PolicyFacts {
   for (const path of rulePaths) {
     if (documents.read(path) === undefined) continue;
     const message = `conflicting rule for data path ${path.join('/')} found`;
-    throw new GoRefusal(message, [{ message, file: 'app.rego', row: 1, code: 'rego_compile_error' }]);
+    throw new EngineRefusal(message, [{ message, file: 'app.rego', row: 1, code: 'rego_compile_error' }]);
   }
   return { rulePaths, builtins: [] };
 }
@@ -249,6 +249,10 @@ export class FakeEvaluator implements Evaluator {
   readonly hangs = new Set<string>();
   /** Paths that compiled evaluation errs at. */
   readonly errs = new Set<string>();
+  /** Paths that read documents which are not for it. */
+  readonly odd = new Set<string>();
+  /** Paths whose decisions take too long, which ends it. */
+  late: ReadonlySet<string> = new Set();
   isPatchFailing = false;
   patches = 0;
   #kind: EvaluatorEnd['kind'] = 'closed';
@@ -269,7 +273,12 @@ export class FakeEvaluator implements Evaluator {
   async decide(path: string): Promise<string | undefined> {
     this.#life.assert();
     if (this.errs.has(path)) throw new WorkerFailure('erred', 'it errs');
+    if (this.odd.has(path)) throw new WorkerFailure('erred', 'odd numbers', { isOfDocuments: true });
     if (this.hangs.has(path)) return this.#life.hang();
+    if (this.late.has(path)) {
+      setImmediate(() => this.end('timeout')); // the caller learns of it before the owner does
+      throw new WorkerFailure('timeout', 'a decision takes too long', { isCrash: true });
+    }
     const reads = this.#rules.get(path);
     if (reads === undefined) throw new Error(`${path} is no entrypoint`);
     return this.#documents.read(segments(reads));

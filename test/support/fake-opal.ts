@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { hexId } from '../../src/lib/hex-id.js';
+import { hexId } from '../../src/lib/run/hex-id.js';
 import { field } from './http.js';
 import { listening } from './http-server.js';
 

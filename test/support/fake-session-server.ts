@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { hexId } from '../../src/lib/hex-id.js';
+import { hexId } from '../../src/lib/run/hex-id.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../src/wire/frames.js';
 import { field } from './http.js';
 
@@ -15,7 +15,7 @@ interface Logged {
 }
 
 /**
- * A server that speaks with our clients as ours does (wire/session.ts, wire/updates.ts), and does what no real one would
+ * A server that speaks with our clients as ours does (wire/session.ts, wire/catch-up-page.ts), and does what no real one would
  * when a test says so: it loses notices, forgets its log, asks for patience. Data only, no policy.
  */
 export interface FakeSessionServer extends AsyncDisposable {
@@ -48,6 +48,8 @@ export interface FakeSessionServer extends AsyncDisposable {
   /** Arguments of each `subscribe`, and of each `report`. */
   readonly subscriptions: readonly unknown[];
   readonly reports: readonly unknown[];
+  /** Codes by which clients have closed their connections. */
+  readonly closes: readonly number[];
 }
 
 /** Starts a {@link FakeSessionServer} with an empty log. */
@@ -58,6 +60,7 @@ export async function startFakeSessionServer(): Promise<FakeSessionServer> {
   const requests: string[] = [];
   const subscriptions: unknown[] = [];
   const reports: unknown[] = [];
+  const closes: number[] = [];
 
   const http = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://fake');
@@ -75,10 +78,11 @@ export async function startFakeSessionServer(): Promise<FakeSessionServer> {
   });
 
   function page(query: URLSearchParams): object {
-    const isSame = query.get('epoch') === fake.epoch;
-    const after = isSame ? Number(query.get('after')) : 0;
+    const known = query.get('epoch') === fake.epoch ? Number(query.get('after')) : 0;
+    const goesOn = query.get('from') === 'fold';
     const topics = query.get('topics')?.split(',') ?? [];
-    const isFold = after < fake.tailFrom;
+    const isFold = goesOn || known < fake.tailFrom;
+    const after = isFold && !goesOn ? 0 : known;
     const mine = log.filter((record) => record.topics.some((topic) => topics.includes(topic)));
     const live = isFold ? mine.filter((record) => !isSuperseded(record, mine)) : mine;
     const rest = live.filter(({ seq }) => seq > after);
@@ -117,7 +121,8 @@ export async function startFakeSessionServer(): Promise<FakeSessionServer> {
       },
       Math.max(10, fake.heartbeatSeconds * 1000),
     );
-    ws.on('close', () => {
+    ws.on('close', (code) => {
+      closes.push(code);
       clearInterval(beat);
       connections.delete(ws);
     });
@@ -176,6 +181,7 @@ export async function startFakeSessionServer(): Promise<FakeSessionServer> {
     requests,
     subscriptions,
     reports,
+    closes,
     publish: (given, { lost = false } = {}) => {
       const entries = given.map((entry) => ({ url: '', topics: ['policy_data'], save_method: 'PUT', ...entry }));
       const topics = [...new Set(entries.flatMap((entry) => entry.topics))];

@@ -5,7 +5,7 @@ import type { FetchProvider, FetchRequest } from '../../src/client/fetch/provide
 import { createFetcher, type Fetcher, type FetcherOptions } from '../../src/client/fetch/providers.js';
 import { createSpool } from '../../src/client/fetch/spool.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { tempDir } from './temp-dir.js';
 
 /** A fetcher of one provider with a spool folder of its own. `await using` closes it and removes the folder. */

@@ -8,7 +8,7 @@ import express4 from 'express4';
 import { type FastifyInstance, type FastifyReply, type FastifyServerOptions, fastify } from 'fastify';
 import type { Decider } from '../../src/client/decisions/decision.js';
 import { Decisions } from '../../src/client/decisions/decisions.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { policyGuard as expressGuard } from '../../src/middleware/express.js';
 import { policyGuard as fastifyGuard } from '../../src/middleware/fastify.js';
 

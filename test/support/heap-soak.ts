@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { SyncError } from '../../src/lib/errors.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { Secret, silentLogger } from '../../src/lib/log.js';
-import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { Secret, silentLogger } from '../../src/lib/observe/log.js';
+import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import type { LogStore } from '../../src/server/log/log-store.js';
 import { updateBodyText } from '../../src/server/log/row.js';
@@ -120,8 +120,10 @@ async function updateOnce(store: LogStore, at: number): Promise<void> {
 }
 
 async function tell(store: LogStore, at: number): Promise<void> {
-  await store.presence.put(`instance ${at % 3}`, `clients at ${at}`, 60_000);
+  await store.presence.putParts(`instance ${at % 3}`, new Map([[at % 5, `part at ${at}`]]), 60_000);
+  await store.presence.put(`instance ${at % 3}`, `clients at ${at}`, 60_000, 5);
   await store.presence.list();
+  await store.presence.parts(`instance ${at % 3}`, [0, 1, 2, 3, 4]);
   await store.mail.send(`mail ${at}`);
 }
 

@@ -23,7 +23,7 @@ const WITHIN = { withinMs: 20_000 };
 /** What an instance logs of a loss. */
 const LOST = 'the backbone is lost';
 /** How a program ends whose backbone was emptied. */
-const ENDED = /^sync-server: \w+ at 127\.0\.0\.1:\d+: the update log (was|has) /;
+const ENDED = /^policysync: \w+ at 127\.0\.0\.1:\d+: the update log (was|has) /;
 const OURS = { 'x-sync-protocol': '2' };
 const CLIENT_IDS = ['bare-0', 'bare-1', 'real'];
 

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { SyncError } from '../../src/lib/errors.js';
 import {
   type Appended,
+  type DedupLimits,
   type Expectation,
   type LogStore,
   type NewRow,
@@ -24,7 +25,9 @@ export interface LogStoreWorld extends AsyncDisposable {
 /** What the suite has to know of an implementation. */
 export interface LogStoreContract {
   /** An empty log, each time another one. */
-  newLog(): Promise<LogStoreWorld>;
+  newLog(dedup?: DedupLimits): Promise<LogStoreWorld>;
+  /** It remembers dedup texts for a time alone, however many rows come. */
+  countsNoRows?: boolean;
   /** True where several handles may be open on one log at once: the backbones. */
   shared: boolean;
   /** Why the suite cannot run here; it is then reported as skipped, by name. */
@@ -36,7 +39,7 @@ const TEXT = '{"entries":[],"n":12345678901234567890,"d":1.0,"text":"grüße \\u
 
 /** The promises of {@link LogStore}, for every implementation. Call it where a test file describes its tests. */
 export function logStoreContract(name: string, contract: LogStoreContract): void {
-  const { newLog, shared, skip = false } = contract;
+  const { newLog, shared, countsNoRows = false, skip = false } = contract;
 
   describe(`log store: ${name}`, { skip }, () => {
     test('rows get positions from 1 without gaps and come back in order, bodies as written', async () => {
@@ -341,6 +344,25 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       assert.deepEqual(seqs(await readAll(store)), [1, 2, 3, 4, 5, 6]);
     });
 
+    test('a dedup text is forgotten with so many rows after it, and counts anew', { skip: countsNoRows }, async () => {
+      await using world = await newLog({ ms: 24 * HOUR_MS, rows: 10 });
+      await using store = await opened(world);
+      const once = { ...row('once'), dedup: 'key' };
+      await append(store, [once, ...Array.from({ length: 8 }, () => row('other'))]);
+      assert.deepEqual(await append(store, [row('another'), once]), [
+        { seq: 10, duplicate: false },
+        { seq: 1, duplicate: true },
+      ]);
+      assert.deepEqual(await append(store, [row('one more'), once]), [
+        { seq: 11, duplicate: false },
+        { seq: 12, duplicate: false },
+      ]);
+      for (let seq = 13; seq <= 21; seq++) await append(store, [{ ...row('other'), dedup: `key ${seq}` }]);
+      assert.deepEqual(await append(store, [once]), [{ seq: 12, duplicate: true }]);
+      await append(store, [row('the tenth')]);
+      assert.deepEqual(await append(store, [once]), [{ seq: 23, duplicate: false }]);
+    });
+
     test('a dedup text counts also when its row was dropped', async () => {
       await using world = await newLog();
       await using store = await opened(world);
@@ -495,6 +517,42 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       assert.deepEqual(await textsOf(store), new Map([['one', 'second']]));
     });
 
+    test('parts of what an instance says are read by number, replaced, counted, and gone with it', async () => {
+      await using world = await newLog();
+      await using store = await opened(world);
+      const { presence } = store;
+      const read = async (instance: string, ...numbers: number[]): Promise<string> =>
+        [...(await presence.parts(instance, numbers))]
+          .sort(([a], [b]) => a - b)
+          .map(([number, text]) => `${number} ${text.length > 20 ? text.length : text}`)
+          .join();
+      assert.equal(await read('one', 0, 1), '');
+      // Before the text that names them.
+      await presence.putParts('one', new Map([0, 1, 2, 7].map((number) => [number, `part ${number}`])), 60_000);
+      await presence.putParts('two / *>', new Map([[0, '{"é":"\u0001"}']]), 60_000);
+      assert.equal(await presence.put('one', 'text', 60_000, 8), 4);
+      assert.equal(await presence.put('two / *>', 'text', 60_000, 1), 1);
+      assert.equal(await read('one', 7, 0, 5), '0 part 0,7 part 7');
+      assert.equal(await read('two / *>', 0), '0 {"é":"\u0001"}');
+      await presence.putParts('one', new Map([[0, 'other']]), 60_000);
+      assert.equal(await presence.put('one', 'text', 60_000, 2), 2, 'and those that are no more are removed');
+      assert.equal(await read('one', 0, 1, 2, 7), '0 other,1 part 1');
+      assert.deepEqual([...(await presence.list()).keys()].sort(), ['one', 'two / *>'], 'no part is an instance');
+      const many = new Map(Array.from({ length: 250 }, (_, number) => [number, `${number}`.padStart(16_000, '.')]));
+      await presence.putParts('one', many, 60_000);
+      assert.equal(await presence.put('one', 'text', 60_000, 250), 250);
+      const found = await presence.parts('one', [...many.keys()]);
+      assert.deepEqual(new Map([...found].sort(([a], [b]) => a - b)), many);
+      assert.equal(await presence.put('one', 'text', 300), 0);
+      assert.equal(await read('one', 0, 1), '');
+      await presence.put('two / *>', 'soon gone', 300, 1);
+      const isGone = async (): Promise<boolean> => {
+        await presence.put('three', 'text', 60_000); // stores look at others when somebody writes
+        return !(await presence.list()).has('two / *>');
+      };
+      await until(isGone, { withinMs: 20_000, what: 'an instance that says nothing is gone' });
+    });
+
     test('a store that was opened is up and says how durable it is; closed, it refuses', async () => {
       await using world = await newLog();
       const store = await world.open();
@@ -531,8 +589,10 @@ function sharedContract(newLog: LogStoreContract['newLog']): void {
     assert.deepEqual((await other.read(0, 10)).map(shown), ['1 update "a"']);
     assert.deepEqual(await append(other, [row('b')]), [{ seq: 2, duplicate: false }]);
     assert.deepEqual(seqs(await one.read(0, 10)), [1, 2]);
-    await one.presence.put('one', 'here', 60_000);
+    await one.presence.putParts('one', new Map([[3, 'a part']]), 60_000);
+    await one.presence.put('one', 'here', 60_000, 4);
     assert.deepEqual(await textsOf(other), new Map([['one', 'here']]));
+    assert.deepEqual(await other.presence.parts('one', [3, 4]), new Map([[3, 'a part']]));
     await one.retire([1]);
     assert.deepEqual(seqs((await loaded(other)).rows), [2]);
   });

@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict';
 import type { DataOp } from '../../src/client/desired/layers.js';
-import { bundleRoots } from '../../src/client/engine/bundle-archive.js';
-import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../../src/client/engine/engine.js';
-import { MemoryMarker } from '../../src/client/engine/memory-marker.js';
+import { MemoryMarker } from '../../src/client/engine/embedded/embedded-engine.js';
+import type { PolicyEngine, PolicySet } from '../../src/client/engine/engine.js';
+import { bundleRoots, groupedRoots } from '../../src/client/engine/modules/bundle-roots.js';
+import { EngineRefusal, type Region } from '../../src/embedded/vocabulary.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { type DocPath, docPathText, isAtOrBelow, parseDocPath } from '../../src/wire/doc-path.js';
+import { type DocPath, docPathText, isAtOrBelow, parseDocPath, pathsOverlap } from '../../src/wire/doc-path.js';
 import {
   asOwn,
   isObject,
@@ -45,14 +47,16 @@ export class MemoryEngine implements PolicyEngine {
   #rules: readonly Rule[] = [];
   #packages: readonly DocPath[] = [];
   #roots: readonly DocPath[] = [];
+  readonly #mostRoots: number;
   #trouble: Trouble | undefined;
   #starts = 0;
 
   constructor(
     policyMode: PolicyEngine['policyMode'],
-    { tell, turn }: { tell: (call: string) => void; turn: () => Promise<void> },
+    { tell, turn, mostRoots }: { tell: (call: string) => void; turn: () => Promise<void>; mostRoots?: number },
   ) {
     this.policyMode = policyMode;
+    this.#mostRoots = mostRoots ?? Number.POSITIVE_INFINITY;
     this.#tell = tell;
     this.#turn = turn;
     const own = this.#marker;
@@ -95,7 +99,8 @@ export class MemoryEngine implements PolicyEngine {
   }
 
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[] {
-    return this.policyMode === 'bundle' ? bundleRoots(policy, held) : [];
+    if (this.policyMode !== 'bundle') return [];
+    return groupedRoots(bundleRoots(policy, held), { most: this.#mostRoots, apart: [] });
   }
 
   async check(policy: PolicySet, regions: readonly Region[]): Promise<void> {
@@ -120,8 +125,34 @@ export class MemoryEngine implements PolicyEngine {
     answered();
   }
 
+  /** As OPA does with our bundle: parents are there, and so is what is removed; a package is an object. */
+  async writeInRoots(
+    policy: PolicySet,
+    roots: readonly DocPath[],
+    ops: readonly DataOp[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (this.policyMode !== 'bundle') return false;
+    const answered = await this.#called(`in the roots of ${policy.hash}: ${ops.map(opText).join('; ')}`, signal);
+    assert.deepEqual(roots, this.#roots);
+    let root = this.#root;
+    for (const { path, ...op } of ops) {
+      assert(roots.some((own) => isAtOrBelow(path, own)));
+      const place = op.op === 'put' ? path.slice(0, -1) : path;
+      const needed = this.#packages.some((own) => isAtOrBelow(own, place)) || nodeAt(root, place);
+      if (needed === undefined || (op.op === 'put' && needed !== true && !isObject(needed))) return false;
+      root = written(root, path, op.op === 'put' ? op.text() : undefined);
+    }
+    assertRoom(this.#rules, root);
+    this.#root = root;
+    answered();
+    return true;
+  }
+
   async write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void> {
-    const line = ops.map((op) => `${op.op} ${docPathText(op.path)}${op.op === 'put' ? ` ${op.text()}` : ''}`);
+    for (const { path } of ops)
+      assert(!this.#roots.some((own) => pathsOverlap(own, path)), 'a root is no place for it');
+    const line = ops.map(opText);
     if (shells.length > 0) line.push(`remove if empty ${shells.map(docPathText).join(' ')}`);
     const answered = await this.#called(line.join('; '), signal);
     let root = this.#root;
@@ -169,6 +200,10 @@ export class MemoryEngine implements PolicyEngine {
     if (trouble === 'unreachable') fail();
     return trouble === undefined ? () => undefined : fail;
   }
+}
+
+function opText(op: DataOp): string {
+  return `${op.op} ${docPathText(op.path)}${op.op === 'put' ? ` ${op.text()}` : ''}`;
 }
 
 /** The rules of all modules: lines that begin with a name. */

@@ -24,7 +24,12 @@ export class MemoryLog {
   /** Another instance's view of the log. */
   handle(): LogStore {
     const log = this;
-    const presence: Presence = { put: async () => undefined, list: async () => new Map() };
+    const presence: Presence = {
+      put: async () => 0,
+      list: async () => new Map(),
+      putParts: async () => undefined,
+      parts: async () => new Map(),
+    };
     return {
       epoch: 'memory',
       durability: { level: 'durable' },

@@ -1,13 +1,14 @@
 import { createOpaFront, type OpaFrontOptions } from '../../src/embedded/rest/opa-front.js';
-import type { DecisionSource, OpaRequest, Question } from '../../src/embedded/types.js';
+import type { DecisionSource, OpaRequest } from '../../src/embedded/types.js';
+import type { EngineQuestion } from '../../src/embedded/vocabulary.js';
 import { createHostCheck } from '../../src/http/request-guards.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 
 /** A front with a source that remembers what it was asked. */
 export interface TestFront extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  readonly questions: Question[];
+  readonly questions: EngineQuestion[];
   /** What went to OPA's own handler. */
   readonly requests: OpaRequest[];
   close(): Promise<void>;
@@ -18,7 +19,7 @@ export async function startFront(
   options: Partial<OpaFrontOptions> = {},
   source: Partial<DecisionSource> & { isReady?(): boolean } = {},
 ): Promise<TestFront> {
-  const questions: Question[] = [];
+  const questions: EngineQuestion[] = [];
   const requests: OpaRequest[] = [];
   const asked: DecisionSource = {
     decide: async (question) => {

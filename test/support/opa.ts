@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { acquireOpa } from '../../src/client/engine/acquire-opa.js';
+import { opaProgram } from './opa-program.js';
 import { until } from './until.js';
 
 /** A running OPA for one test. */
@@ -29,11 +29,11 @@ export interface StartOpaOptions {
   ask?: (url: string) => Promise<{ status: number }>;
 }
 
-/** The OPA executable of this test run: SYNC_TEST_OPA (`npm test` sets it), else what the product itself would use. */
+/** The OPA executable of this test run: SYNC_TEST_OPA (`npm test` sets it), else that of {@link opaProgram}. */
 export async function testOpa(): Promise<string> {
   const given = process.env.SYNC_TEST_OPA;
   if (given !== undefined && given !== '') return given;
-  return (await acquireOpa({ env: process.env, allowDownload: true })).path;
+  return (await opaProgram()).path;
 }
 
 /**

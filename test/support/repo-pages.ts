@@ -17,7 +17,7 @@ const AT_THE_TOP = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md
 /** The pages that people read: at the top of the repository, in docs/, beside the benchmark and the examples. */
 export function pages(): string[] {
   const examples = filesBelow('examples', /README\.md$/).filter((path) => !path.includes('/node_modules/'));
-  return [...AT_THE_TOP, ...filesBelow('docs', /\.md$/), ...examples];
+  return [...AT_THE_TOP, ...filesBelow('changes', /^README\.md$/), ...filesBelow('docs', /\.md$/), ...examples];
 }
 
 export function read(path: string): string {

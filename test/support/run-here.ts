@@ -1,19 +1,17 @@
 import { type CommandParts, policysync } from '../../src/cli/commands.js';
-import { runCommandLine } from '../../src/cli/run-program.js';
-import { syncClient } from '../../src/cli/sync-client.js';
-import { syncServer } from '../../src/cli/sync-server.js';
+import { runCommandLine } from '../../src/cli/kit/run-program.js';
+import { runByOpalName } from '../../src/cli/opal-names.js';
 import type { CommandResult } from './command.js';
 import { gatheredIo } from './command-io.js';
 
-const PROGRAMS = { policysync, server: syncServer, client: syncClient } as const;
-
 /**
- * Runs a command in this process: the code that ships, without the start of a process, for cases about what a command says. With
- * nothing of this process's environment but PATH and HOME, as `runCommand`. Not for a command that looks at the home folder of `env`,
- * at signals, at a terminal, or at its working directory.
+ * Runs a command in this process: the code that ships, without the start of a process, for cases about
+ * what a command says. With nothing of this process's environment but PATH and HOME, as `runCommand`. Not
+ * for a command that looks at the home folder of `env`, at signals, at a terminal, or at its working
+ * directory. `server` and `client`: `sync-server` and `sync-client`.
  */
 export async function runHere(
-  program: keyof typeof PROGRAMS,
+  program: 'policysync' | 'server' | 'client',
   args: readonly string[],
   env: Record<string, string> = {},
   input = '',
@@ -21,6 +19,9 @@ export async function runHere(
 ): Promise<CommandResult> {
   const { PATH = '', HOME = '' } = process.env;
   const io = gatheredIo({ PATH, HOME, ...env }, input);
-  const code = await runCommandLine(PROGRAMS[program](io, parts), args, io);
+  const code =
+    program === 'policysync'
+      ? await runCommandLine(policysync(io, parts), args, io)
+      : await runByOpalName(program, args, io);
   return { code, ...io.written };
 }

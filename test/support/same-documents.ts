@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { elements, jsonKind, members } from '../../src/lib/json-text.js';
+import { elements, jsonKind, members } from '../../src/lib/json/json-text.js';
 
 /**
  * The oracle of what engines hold: where two JSON texts differ, and how; the first `limit`. Undefined is no document. Everything counts

@@ -1,5 +1,10 @@
 import { SyncError } from '../../src/lib/errors.js';
-import type { SeenHead, SharedHead, SharedPolicyHead, SharedVerdict } from '../../src/server/shared-policy-head.js';
+import type {
+  SeenHead,
+  SharedHead,
+  SharedPolicyHead,
+  SharedVerdict,
+} from '../../src/server/policy/source/shared-policy-head.js';
 
 /** The agreed heads of one policy source in memory, for as many instances as a test has. */
 export class MemoryHeads {

@@ -1,7 +1,7 @@
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
 import type { RetentionLimits } from '../../src/server/log/retention.js';
-import { openSqliteStore } from '../../src/server/log/sqlite-store.js';
+import { openSqliteStore } from '../../src/server/log/sqlite/sqlite-store.js';
 import type { UpdateLog } from '../../src/server/log/update-log.js';
 
 const DEFAULT_RETENTION: RetentionLimits = { maxAgeMs: 7 * 24 * 60 * 60 * 1000, maxRows: 50_000 };

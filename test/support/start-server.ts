@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/observe/log.js';
 import { field, request } from './http.js';
 import { createServer, loadSettings, SERVER_SETTINGS, silentLogger } from './library.js';
 import { until } from './until.js';

@@ -4,6 +4,7 @@ import { SyncError } from '../../src/lib/errors.js';
 import { Fold } from '../../src/server/log/fold.js';
 import type { PlacedBase } from '../../src/server/log/place.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
+import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../src/wire/catch-up-page.js';
 import {
   type PeerDataConfig,
   type PeerEntry,
@@ -13,7 +14,6 @@ import {
 } from '../../src/wire/data.js';
 import { parseKeepingData } from '../../src/wire/inline-data.js';
 import { bodyOfText } from '../../src/wire/json-node.js';
-import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../src/wire/updates.js';
 import type { Gates } from './story-gates.js';
 
 interface Logged {
@@ -134,8 +134,10 @@ export class StoryServer {
 
   readonly fetchUpdates = async (query: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> => {
     await this.#asks('updates', `updates after ${query.after} of ${query.epoch ?? 'any log'}`, signal);
-    const from = query.epoch === this.epoch && query.after <= this.#head ? query.after : 0;
-    const isTail = from === query.after && from >= this.tailFrom && query.epoch !== undefined;
+    const isKnown = query.epoch === this.epoch && query.after <= this.#head;
+    const goesOn = isKnown && query.from === 'fold';
+    const isTail = isKnown && !goesOn && query.after >= this.tailFrom;
+    const from = isTail || goesOn ? query.after : 0;
     const all = isTail ? this.#log : this.#folded();
     const rest = all.filter(({ seq, topics }) => seq > from && topics.some((topic) => query.topics.includes(topic)));
     const updates = rest

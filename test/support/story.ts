@@ -4,7 +4,7 @@ import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { DataEvents } from '../../src/client/status/data-events.js';
 import { Status } from '../../src/client/status/status.js';
-import { silentLogger } from '../../src/lib/log.js';
+import { silentLogger } from '../../src/lib/observe/log.js';
 import { docPathText } from '../../src/wire/doc-path.js';
 import type { StoryStep } from './datadriven.js';
 import { MemoryEngine } from './memory-engine.js';
@@ -69,7 +69,7 @@ export class Story implements AsyncDisposable {
     const status = new Status({ policyEnabled: takesPolicy, dataEnabled: true }, told);
     const keeper = new EngineKeeper(
       { tellsStart: true, probeEnabled: true, ...PROBE, backoff: BACKOFF },
-      { engine: this.#engine, applier, status, log },
+      { engine: this.#engine, held: applier.held, status, log },
     );
     const events = new DataEvents();
     events.subscribe(status.onData);
@@ -268,7 +268,7 @@ export class Story implements AsyncDisposable {
                 .join(', '),
             ],
           ] as const)),
-      ...[...this.#applier.blocked.values()].map(
+      ...[...this.#applier.held.blocked.values()].map(
         ({ layer }) => [`withheld ${docPathText(layer.path)}: `, `the one of ${layer.rank.seq}`] as const,
       ),
       ...(orphans.length === 0 ? [] : ([['orphans: ', orphans.join(', ')]] as const)),

@@ -4,8 +4,8 @@ import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { DataEvents } from '../../src/client/status/data-events.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { JsonText } from '../../src/lib/json-text.js';
-import { type Logger, silentLogger } from '../../src/lib/log.js';
+import { JsonText } from '../../src/lib/json/json-text.js';
+import { type Logger, silentLogger } from '../../src/lib/observe/log.js';
 import { Fold } from '../../src/server/log/fold.js';
 import type { PlacedBase } from '../../src/server/log/place.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
@@ -32,6 +32,8 @@ export interface NewEntry {
   readonly text?: string;
   /** True: the text is served at a URL of its own; false: it is inline. */
   readonly byUrl: boolean;
+  /** Of a DELETE: no commit had data there. */
+  readonly onlyRemoves?: boolean;
 }
 
 /**
@@ -67,8 +69,9 @@ export class World {
     this.#sources.set(url, text);
   }
 
-  #entry({ path, method, text, byUrl }: NewEntry, name: string): PeerEntry {
-    const entry = { topics: [TOPIC], dst_path: path, save_method: method };
+  #entry({ path, method, text, byUrl, onlyRemoves }: NewEntry, name: string): PeerEntry {
+    const removes = onlyRemoves === true ? { only_removes: true } : {};
+    const entry = { topics: [TOPIC], dst_path: path, save_method: method, ...removes };
     if (text === undefined) return { ...entry, url: '' };
     if (!byUrl) return { ...entry, url: '', data: JsonText.trusted(text) };
     const url = `http://update/${name}`;

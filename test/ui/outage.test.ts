@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
@@ -71,10 +69,6 @@ describe('a server that is killed', { skip: NO_BROWSER }, () => {
       );
     await says(`Yes: all ${CLIENTS} hold ${first.slice(0, 7)}`);
 
-    // A server that has not stored yet who is connected expects others, too, after its start.
-    const stored = async (): Promise<string> => readFile(join(folder.path, 'clients.jsonl'), 'utf8');
-    const areStored = async (): Promise<boolean> => (await stored()).match(/"client-\d"/g)?.length === CLIENTS;
-    await until(areStored, { ...WITHIN, what: 'the server has stored its clients' });
     await killed[Symbol.asyncDispose](); // SIGKILL
     await page.getByText('The stream is cut').waitFor();
     await says(`all ${CLIENTS} held ${first.slice(0, 7)}`);

@@ -15,6 +15,8 @@ import { NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-pag
 const WITHIN = { withinMs: 30_000 };
 /** The browser says by itself that a request was refused. */
 const REFUSED = ['(/ui/session)', '(/ui/events)'];
+/** What the token of the publisher is called. */
+const PUBLISHER = 'billing <b>&amp;';
 
 describe('signing in', { skip: NO_BROWSER }, () => {
   const browser = testBrowser();
@@ -31,7 +33,7 @@ describe('signing in', { skip: NO_BROWSER }, () => {
     server = await startServer({ ...withKeys(keyPair()), ...following(repo) });
     const [token, publisher] = await Promise.all([
       tokenOf(server.url, { type: 'client' }),
-      tokenOf(server.url, { type: 'datasource' }),
+      tokenOf(server.url, { type: 'datasource', id: PUBLISHER }),
     ]);
     peers = await startPeers(server.url, {
       count: 6,
@@ -115,6 +117,27 @@ describe('signing in', { skip: NO_BROWSER }, () => {
     await page.goto(`${server.url}/ui#/changes`);
     await page.getByLabel('Token').waitFor();
     assert.equal(await page.getByText('news of stock').count(), 0, 'nothing is left after signing out');
+  });
+
+  it('who published is called as the token is, as text: in lists, at the change, at the document, and in the search', async () => {
+    const { page } = watched;
+    await page.goto(`${server.url}/ui#/changes?q=${encodeURIComponent('billing <b>')}`);
+    await signInWith(await tokenOf(server.url, { type: 'datasource' }));
+    const rows = page.locator('main li a[href^="#/changes/"]');
+    await until(async () => (await rows.count()) === 2, {
+      ...WITHIN,
+      what: 'the search finds the two by their publisher',
+    });
+    assert((await rows.first().textContent())?.includes(PUBLISHER), 'a row of the list');
+    await rows.first().click();
+    await page.getByRole('link', { name: 'Changes' }).last().waitFor();
+    await page.getByText(PUBLISHER).first().waitFor();
+    await page.goto(`${server.url}/ui#/data?path=/stock`);
+    await page.getByText('Publisher', { exact: true }).waitFor();
+    await page.getByText(PUBLISHER, { exact: true }).first().waitFor();
+    await page.goto(`${server.url}/ui#/changes`);
+    await rows.first().waitFor();
+    await signOut();
   });
 
   it('a token that is limited to topics sees its part, and the page says so', async () => {

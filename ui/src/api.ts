@@ -1,11 +1,11 @@
-import { withoutTurns } from '../../src/fleet/names-of-others.js';
+import { withoutTurns } from '../../src/fleet-rules/names-of-others.js';
 import type { Query } from './router.js';
 
 /** A request that failed, in words for people. */
 export class ApiError extends Error {
   /** 0: there was no response. */
   readonly status: number;
-  /** The stable code of the server (docs/errors.md); undefined: the response has none. */
+  /** The stable code of the server (docs/reference/errors.md); undefined: the response has none. */
   readonly code: string | undefined;
   /** What to do now. */
   readonly remedy: string;
@@ -82,7 +82,9 @@ export function createApi(fetch: Fetch, onSignedOut: () => void): Api {
   };
 }
 
-/** The second says to the server that a script of this origin sends the request: no other page can. */
+/**
+ * The second says to the server that a script of this origin sends the request: no other page can.
+ */
 const HEADERS = { accept: 'application/json', 'x-sync-ui': '1' } as const;
 
 function withQuery(path: string, query: Query): string {

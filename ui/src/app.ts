@@ -1,5 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals';
-import type { Answer } from '../../src/fleet/answer.js';
+import type { FleetAnswer } from '../../src/fleet-rules/answer.js';
 import type { Api } from './api';
 import type { Route, Router } from './router';
 import type { Session } from './session';
@@ -7,11 +7,12 @@ import type { StreamState } from './stream/connection';
 import type { FleetStore } from './stream/store';
 
 /**
- * What every page gets. Data flows one way: the stream fills the store, pages read signals of the store and of `now`, and change
- * nothing but the address (`router`), or ask the server (`api`).
+ * What every page gets. Data flows one way: the stream fills the store, pages read signals of the
+ * store and of `now`, and change nothing but the address (`router`), or ask the server (`api`).
  *
- * A page is a component `(props: PageProps)` in `pages/<page>/index.tsx`, listed in `pages/table.ts`. It begins with an `<h1 tabIndex={-1}>`,
- * which gets the focus when the page opens. Widths come as a style object (`style={{ width: '50%' }}`), which Preact sets through the
+ * A page is a component `(props: PageProps)` in `pages/<page>/index.tsx`, listed in
+ * `pages/table.ts`. It begins with an `<h1 tabIndex={-1}>`, which gets the focus when the page
+ * opens. Widths come as a style object (`style={{ width: '50%' }}`), which Preact sets through the
  * CSSOM; a style text, or an attribute in markup, would break the content security policy.
  */
 export interface App {
@@ -22,7 +23,7 @@ export interface App {
   /** Tries at once to get a lost stream back. */
   readonly reconnect: () => void;
   /** Whether everyone is on the new policy, as a sentence. */
-  readonly answer: ReadonlySignal<Answer>;
+  readonly answer: ReadonlySignal<FleetAnswer>;
   /** What the stream does not have. */
   readonly api: Api;
   readonly router: Router;

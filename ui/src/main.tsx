@@ -1,8 +1,7 @@
 import './styles/index.css';
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { render } from 'preact';
-import { announcement } from '../../src/fleet/announce.js';
-import { answerOf } from '../../src/fleet/answer.js';
+import { announcement, answerOf } from '../../src/fleet-rules/answer.js';
 import type { FleetSummary } from '../../src/wire/fleet.js';
 import { createApi } from './api';
 import type { App } from './app';

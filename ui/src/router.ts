@@ -1,7 +1,10 @@
 import { type ReadonlySignal, signal } from '@preact/signals';
-import { segmentOf } from '../../src/fleet/names-of-others.js';
+import { segmentOf } from '../../src/fleet-rules/names-of-others.js';
 
-/** The pages, by the first part of the address: `#/clients/<id>` is `client`, `#/clients` does not exist. */
+/**
+ * The pages, by the first part of the address: `#/clients/<id>` is `client`, `#/clients` does not
+ * exist.
+ */
 export type PageName = 'fleet' | 'client' | 'changes' | 'change' | 'data' | 'policy' | 'instances' | 'sign-in';
 
 /** Where one is. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { barText } from './bar.js';
+import { barText } from './live-lines.js';
 
 const TABLE: readonly [what: string, left: number[], right: number[], width: number, bar: string][] = [
   ['nothing', [0, 0], [0], 10, '          '],

@@ -8,7 +8,10 @@ export interface ServerEvent {
 /** Longest line: the snapshot of a fleet. */
 const MAX_CHARACTERS = 256 * 1024 * 1024;
 
-/** Reads `text/event-stream`. `onRetry`: called when the server says how long to wait before coming back. Throws for an endless line. */
+/**
+ * Reads `text/event-stream`. `onRetry`: called when the server says how long to wait before coming
+ * back. Throws for an endless line.
+ */
 export async function* serverEvents(
   chunks: AsyncIterable<Uint8Array>,
   onRetry: (ms: number) => void,

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json/json.js';
 import { type FleetRow, type FleetSnapshot, fleetDelta, fleetEnd, fleetSnapshot } from '../../wire/fleet.js';
 import type { ServerEvent } from './event-reader.js';
 
@@ -9,7 +9,10 @@ export interface FleetState {
   readonly rows: ReadonlyMap<string, FleetRow>;
 }
 
-/** The fleet after an event. Undefined: nothing is known yet. Throws a ZodError for an event of another shape. */
+/**
+ * The fleet after an event. Undefined: nothing is known yet. Throws a ZodError for an event of
+ * another shape.
+ */
 export function nextState(state: FleetState | undefined, { name, data }: ServerEvent): FleetState | undefined {
   if (name === 'snapshot') {
     const { clients, changes: _, ...fleet } = fleetSnapshot.parse(parseJson(data, { values: MANY_JSON_VALUES }));

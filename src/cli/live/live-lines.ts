@@ -1,14 +1,13 @@
-import { type Answer, answerOf, isFailing, type Piece } from '../../fleet/answer.js';
-import { progressOf } from '../../fleet/progress.js';
-import { policyStateOf, sinceOf, sortRows, WORST_FIRST } from '../../fleet/rank.js';
-import { DATA_WORDS, HEALTH_WORDS, POLICY_WORDS, type StateWord, stateWord } from '../../fleet/state-words.js';
-import { age, behind, clock, commit, count, integer, measured } from '../../fleet/words.js';
+import { answerOf, type FleetAnswer, isFailing, type Piece } from '../../fleet-rules/answer.js';
+import { progressOf } from '../../fleet-rules/progress.js';
+import { policyStateOf, sinceOf, sortRows, WORST_FIRST } from '../../fleet-rules/rank.js';
+import { DATA_WORDS, HEALTH_WORDS, POLICY_WORDS, type StateWord, stateWord } from '../../fleet-rules/state-words.js';
+import { age, behind, clock, commit, count, integer, measured } from '../../fleet-rules/words.js';
 import type { FleetRow, FleetSummary } from '../../wire/fleet.js';
-import { refusingText } from '../status/refusing.js';
-import { plain, printable, shortName, table, wrapped } from '../status/text.js';
-import { type BarPart, barText } from './bar.js';
+import { plain, printable, shortName, table, wrapped } from '../kit/text.js';
 import type { FleetState } from './fleet-state.js';
 import { paint, type Style, type Word, wrapWords } from './paint.js';
+import { refusingText } from './refusing.js';
 
 /** How the fleet is shown. */
 export interface LivePage {
@@ -40,7 +39,10 @@ const LONGEST_NAME = 32;
 /** Widest line of reasons and bars: longer ones are hard to follow. */
 const MAX_WIDTH = 200;
 
-/** The lines of `status --watch` on a terminal: the answer, two bars, the change under way, the worst clients. */
+/**
+ * The lines of `status --watch` on a terminal: the answer, two bars, the change under way, the
+ * worst clients.
+ */
 export function liveLines({ fleet, rows }: FleetState, page: LivePage): string[] {
   const { summary, source } = fleet;
   const refusing = refusingText(fleet.instances);
@@ -58,7 +60,7 @@ export function liveLines({ fleet, rows }: FleetState, page: LivePage): string[]
   return [...head, ...rowLines([...rows.values()], Math.max(3, page.height - head.length), page)];
 }
 
-function answerLines({ kind, head, rest }: Answer, page: LivePage): string[] {
+function answerLines({ kind, head, rest }: FleetAnswer, page: LivePage): string[] {
   const tone = (piece: Piece, isHead: boolean): Word['tone'] => {
     if (piece.tone === 'red') return 'bad';
     return (isHead && kind !== 'past') || piece.tone === 'strong' ? 'strong' : undefined;
@@ -167,7 +169,10 @@ function sourceLines(source: FleetState['fleet']['source'], page: LivePage): str
 
 const HEADS = ['CLIENT', 'POLICY', 'DATA', 'HEALTH', 'SINCE'];
 
-/** The worst clients, as many as fit; errors stand in a column of their own, or below their clients where that is too wide. */
+/**
+ * The worst clients, as many as fit; errors stand in a column of their own, or below their clients
+ * where that is too wide.
+ */
 function rowLines(rows: readonly FleetRow[], height: number, page: LivePage): string[] {
   if (rows.length === 0) return [];
   const room = Math.max(1, height - 2); // an empty line, and the heads
@@ -246,4 +251,38 @@ export function titleLine(address: string, { pastAt, nowMs, width }: LivePage, e
       ? `Live from ${address}, ${clock(nowMs)} UTC; Ctrl-C ends.`
       : `The server was lost at ${clock(pastAt)} UTC and is tried again; Ctrl-C ends.`;
   return (environment === undefined ? text : `${printable(environment)} · ${text}`).slice(0, width);
+}
+
+/** A part of a bar. */
+interface BarPart {
+  readonly count: number;
+  readonly sign: string;
+}
+
+/**
+ * A bar of this many signs: `left` from the left end, `right` at the right end, and `track` between
+ * them. What is there has one sign at least, and nothing is shown as whole that is not.
+ */
+export function barText(
+  left: readonly BarPart[],
+  right: readonly BarPart[],
+  { total, width, track }: { total: number; width: number; track: string },
+): string {
+  const parts = [...left, ...right].filter(({ count }) => count > 0);
+  if (total === 0 || parts.length === 0 || width < parts.length) return track.repeat(Math.max(0, width));
+  const lengths = new Map(parts.map((part) => [part, Math.max(1, Math.floor((part.count / total) * width))]));
+  const sum = (): number => [...lengths.values()].reduce((all, one) => all + one, 0);
+  // Small parts that were made visible take from the largest one.
+  while (sum() > width) shrinkLargest(lengths);
+  const covered = parts.reduce((all, { count }) => all + count, 0);
+  const [first] = parts;
+  if (covered >= total && first !== undefined) lengths.set(first, (lengths.get(first) ?? 0) + width - sum());
+  const draw = (some: readonly BarPart[]): string =>
+    some.map((part) => part.sign.repeat(lengths.get(part) ?? 0)).join('');
+  return `${draw(left)}${track.repeat(width - sum())}${draw(right)}`;
+}
+
+function shrinkLargest(lengths: Map<BarPart, number>): void {
+  const [largest] = [...lengths].sort(([, a], [, b]) => b - a);
+  if (largest !== undefined) lengths.set(largest[0], largest[1] - 1);
 }

@@ -1,4 +1,4 @@
-import { withoutControls } from '../../lib/control-characters.js';
+import { withoutControls } from '../../lib/json/control-characters.js';
 /** What the output can show. */
 export interface Style {
   readonly hasColour: boolean;
@@ -27,7 +27,10 @@ const ASCII: readonly (readonly [RegExp, string])[] = [
   [/[^\x20-\x7e]/g, '?'],
 ];
 
-/** The style of a terminal: no colours with `NO_COLOR`, signs beyond ASCII only in a locale of UTF-8. */
+/**
+ * The style of a terminal: no colours with `NO_COLOR`, signs beyond ASCII only in a locale of
+ * UTF-8.
+ */
 export function styleOf(env: NodeJS.ProcessEnv): Style {
   const locale = [env.LC_ALL, env.LC_CTYPE, env.LANG].find((name) => name !== undefined && name !== '') ?? '';
   return { hasColour: (env.NO_COLOR ?? '') === '' && env.TERM !== 'dumb', isUnicode: /utf-?8/i.test(locale) };

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../../lib/errors.js';
-import { redactUrl } from '../../lib/log.js';
-import { serverAddress } from '../../lib/server-address.js';
-import { openServerStream, type ServerStream } from '../server-fetch.js';
-import type { Target } from '../server-target.js';
-import { wrapped } from '../status/text.js';
-import { type Output, untilStopped } from '../watch/repeat.js';
-import { ENTER, frame, LEAVE } from '../watch/screen.js';
+import { serverAddress } from '../../lib/net/server-address.js';
+import { redactUrl } from '../../lib/observe/log.js';
+import { openServerStream, type ServerStream } from '../kit/server-fetch.js';
+import type { ServerTarget } from '../kit/server-target.js';
+import { wrapped } from '../kit/text.js';
 import { serverEvents } from './event-reader.js';
 import { endOf, type FleetState, nextState } from './fleet-state.js';
 import { type LivePage, liveLines, titleLine } from './live-lines.js';
 import { type Style, styleOf } from './paint.js';
+import { type Output, untilStopped } from './repeat.js';
+import { ENTER, LEAVE, screenFrame } from './screen.js';
 
 /** The server sends a comment every 15 s: a stream that is silent for longer is dead. */
 const SILENCE_MS = 40_000;
@@ -24,7 +24,7 @@ const SIZE = { columns: 80, rows: 24 };
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>(['server_unreachable', 'too_many_watchers']);
 
 export interface WatchOptions {
-  readonly target: Target;
+  readonly target: ServerTarget;
   readonly env: NodeJS.ProcessEnv;
   readonly output: Output;
   /** Throws if a condition is met that the command was asked for. */
@@ -32,8 +32,9 @@ export interface WatchOptions {
 }
 
 /**
- * Shows the fleet on a terminal as the server streams it, until it is stopped. Resolves with false, and has shown nothing, if the server
- * is of a version without the stream. Rejects when the fleet is judged so, or when the server refuses.
+ * Shows the fleet on a terminal as the server streams it, until it is stopped. Resolves with false,
+ * and has shown nothing, if the server is of a version without the stream. Rejects when the fleet
+ * is judged so, or when the server refuses.
  */
 export async function watchFleet(options: WatchOptions): Promise<boolean> {
   const { output, target } = options;
@@ -195,6 +196,6 @@ class Screen {
       this.#state === undefined
         ? `Asking ${this.#address}; Ctrl-C ends.`.slice(0, page.width)
         : titleLine(this.#address, page, this.#state.fleet.environment);
-    this.#output.write(frame([title, '', ...this.#lines()], page.height + 2));
+    this.#output.write(screenFrame([title, '', ...this.#lines()], page.height + 2));
   }
 }

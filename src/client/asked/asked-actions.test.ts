@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { until } from '../../../test/support/until.js';
-import { silentLogger } from '../../lib/log.js';
-import type { LevelChange } from '../../lib/log-levels.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import type { LevelChange } from '../../lib/observe/log-levels.js';
 import { answer, MAX_ANSWER_BYTES } from '../../wire/client-ask.js';
 import type { ClientDetails } from '../../wire/client-details.js';
 import { AskedActions } from './asked-actions.js';

@@ -1,26 +1,30 @@
-import { firstOf, sleep } from '../../lib/async.js';
 import { errorText, failureFields, firstIssue } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import type { LogLevels } from '../../lib/log-levels.js';
-import type { Call } from '../../pubsub/link.js';
+import { type Logger, logLevelsOf } from '../../lib/observe/log.js';
+import type { LogLevels } from '../../lib/observe/log-levels.js';
+import { firstOf, sleep } from '../../lib/run/async.js';
+import { packageVersion } from '../../lib/run/version.js';
+import type { MethodCall } from '../../pubsub/link.js';
 import {
   ANSWER_METHOD,
-  type Answer,
   type AnswerArguments,
   type Ask,
-  answerText,
+  type AskAnswer,
   ask,
+  boundedAnswer,
   fittingDetails,
+  MAX_ORPHANED,
 } from '../../wire/client-ask.js';
 import type { ClientDetails } from '../../wire/client-details.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { ASK_KINDS, type AskKind } from '../../wire/session.js';
 import type { DriftCheck } from '../drift/drift-check.js';
+import type { RunningEngine } from '../engine/opa/running-engine.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
+import type { RecentTransactions } from '../status/recent-transactions.js';
 
 /** What {@link AskedActions} is made with. */
-export interface AskedOptions {
+interface AskedOptions {
   /** SYNC_CLIENT_REMOTE_ACTIONS; false: it tells of itself, and does nothing. */
   readonly mayAct: boolean;
   readonly policyEnabled: boolean;
@@ -28,7 +32,7 @@ export interface AskedOptions {
 }
 
 /** The parts that an ask reaches: those that the triggers of the client API reach. */
-export interface AskedDeps {
+interface AskedDeps {
   readonly policy: Pick<PolicyUpdater, 'recheck'>;
   readonly data: Pick<DataUpdater, 'refresh' | 'revalidate' | 'prune'>;
   /** Undefined where it is off. */
@@ -40,9 +44,12 @@ export interface AskedDeps {
 }
 
 /** What became of an ask. */
-type Outcome = Pick<Answer, 'done' | 'text'> & { readonly details?: ClientDetails };
+type Outcome = Pick<AskAnswer, 'done' | 'text'> & { readonly details?: ClientDetails };
 
-/** Longest wait for what an ask began; then the answer says that it is under way. The server waits longer. */
+/**
+ * Longest wait for what an ask began; then the answer says that it is under way. The server waits
+ * longer.
+ */
 const SOON_MS = 6000;
 /** Longest wait for the server to take an answer. */
 const TAKE_MS = 10_000;
@@ -56,8 +63,8 @@ const DRIFT_OFF = 'the drift check is off at this client: set SYNC_DRIFT_CHECK_I
 const NOT_ITS_LOG = 'the log is written by the program that runs this client: set it there';
 
 /**
- * Does what the server asks over the socket: the kinds of {@link ASK_KINDS}, each one at a time, and nothing else. Every ask is
- * answered with a call of {@link ANSWER_METHOD}.
+ * Does what the server asks over the socket: the kinds of {@link ASK_KINDS}, each one at a time,
+ * and nothing else. Every ask is answered with a call of {@link ANSWER_METHOD}.
  */
 export class AskedActions {
   /** What this client can be asked, for its `subscribe`. */
@@ -74,7 +81,7 @@ export class AskedActions {
   }
 
   /** Takes the arguments of an ask; the answer follows over the same connection. */
-  take(args: unknown, call: Call): void {
+  take(args: unknown, call: MethodCall): void {
     const { log } = this.#deps;
     const parsed = ask.safeParse(args);
     if (!parsed.success) {
@@ -90,12 +97,12 @@ export class AskedActions {
       });
   }
 
-  async #answer(asked: Ask, call: Call): Promise<void> {
+  async #answer(asked: Ask, call: MethodCall): Promise<void> {
     const { done, text, details } = await this.#carryOut(asked);
     const answer: AnswerArguments = {
       id: asked.id,
       done,
-      text: answerText(text),
+      text: boundedAnswer(text),
       ...(details !== undefined && { details: fittingDetails(details) }),
     };
     await call(ANSWER_METHOD, answer, TAKE_MS);
@@ -199,7 +206,10 @@ function notDone(text: string): Outcome {
   return { done: false, text };
 }
 
-/** Whether work ends within {@link SOON_MS}; rejects as it does. Work that takes longer goes on, and its end is nobody's concern here. */
+/**
+ * Whether work ends within {@link SOON_MS}; rejects as it does. Work that takes longer goes on, and
+ * its end is nobody's concern here.
+ */
 async function soon(work: Promise<unknown>): Promise<boolean> {
   const late = new AbortController();
   try {
@@ -213,4 +223,42 @@ async function soon(work: Promise<unknown>): Promise<boolean> {
   } finally {
     late.abort();
   }
+}
+
+/** The parts that the details are read from. */
+interface OwnDetailsDeps {
+  readonly startedMs: number;
+  readonly data: Pick<DataUpdater, 'orphans'>;
+  readonly engine: Pick<RunningEngine, 'rego'>;
+  /** Undefined where it is off. */
+  readonly drift: Pick<DriftCheck, 'state'> | undefined;
+  readonly recent: Pick<RecentTransactions, 'list'>;
+  readonly log: Logger;
+}
+
+/** What this client tells of itself when it is asked, beyond its reports. */
+export function ownDetails({ startedMs, data, engine, drift, recent, log }: OwnDetailsDeps): ClientDetails {
+  const { orphans } = data;
+  const state = drift?.state;
+  return {
+    now: Date.now(),
+    version: packageVersion(),
+    log_level: logLevelsOf(log)?.view().level ?? 'of the program that runs it',
+    started_at: startedMs,
+    orphaned: orphans.slice(0, MAX_ORPHANED).map(({ path, origin }) => ({
+      path: boundedAnswer(docPathText(path)),
+      reason:
+        origin === 'base'
+          ? 'the data configuration does not list it any more'
+          : 'it is of an update log that is not followed any more',
+      since: null,
+    })),
+    orphaned_total: orphans.length,
+    transactions: recent.list(),
+    rego: engine.rego() ?? null,
+    drift:
+      state === undefined
+        ? null
+        : { checked_at: state.checkedMs ?? null, repaired: state.repaired, error: state.error ?? null },
+  };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { printJson } from '../../lib/json-text.js';
+import { printJson } from '../../lib/json/json-text.js';
 import { decisionOf, foundOf } from './answer.js';
 
 const isInvalid = (error: unknown): boolean =>

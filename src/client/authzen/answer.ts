@@ -1,12 +1,15 @@
 import { SyncError } from '../../lib/errors.js';
-import { jsonString } from '../../lib/json.js';
-import { elements, JsonText, jsonKind, members } from '../../lib/json-text.js';
+import { jsonString } from '../../lib/json/json.js';
+import { elements, JsonText, jsonKind, members } from '../../lib/json/json-text.js';
 import type { SearchKind } from './request.js';
 
-/** What the policy says is turned into responses here. Contexts and entities stay as the policy wrote them. */
+/**
+ * What the policy says is turned into responses here. Contexts and entities stay as the policy
+ * wrote them.
+ */
 
 /** A Decision of the specification (section 5.5). */
-export interface Decision {
+export interface AuthzenDecision {
   readonly decision: boolean;
   /** An object. */
   readonly context?: JsonText | { readonly error: { readonly status: number; readonly message: string } };
@@ -18,17 +21,19 @@ export interface Found {
   readonly context: JsonText | undefined;
 }
 
-/** The value of a rule is neither a decision nor a list of entities: the policy has to be corrected. */
+/**
+ * The value of a rule is neither a decision nor a list of entities: the policy has to be corrected.
+ */
 function unusable(path: string, wanted: string, text: string): SyncError {
   const message = `the rule ${path} must have ${wanted} as value, and has ${shown(text)}`;
   return new SyncError('decision_result_invalid', message, { status: 500 });
 }
 
 /**
- * The decision of a rule's value: a boolean, or an object with a boolean `decision` and maybe an object `context`. A rule without a
- * value permits nothing, as everywhere in Rego.
+ * The decision of a rule's value: a boolean, or an object with a boolean `decision` and maybe an
+ * object `context`. A rule without a value permits nothing, as everywhere in Rego.
  */
-export function decisionOf(path: string, value: string | undefined): Decision {
+export function decisionOf(path: string, value: string | undefined): AuthzenDecision {
   if (value === undefined || value === 'false') return { decision: false };
   if (value === 'true') return { decision: true };
   const wanted = 'true, false, or {"decision": true or false, "context": {...}}';
@@ -46,8 +51,9 @@ export function decisionOf(path: string, value: string | undefined): Decision {
 }
 
 /**
- * The entities of a search rule's value: a list, or an object with the list as `results` and maybe an object `context`. A text stands
- * for an entity with this id (for an action: this name). Subjects and resources of other types are left out.
+ * The entities of a search rule's value: a list, or an object with the list as `results` and maybe
+ * an object `context`. A text stands for an entity with this id (for an action: this name).
+ * Subjects and resources of other types are left out.
  */
 export function foundOf(path: string, value: string | undefined, search: { kind: SearchKind; type: string }): Found {
   if (value === undefined) return { results: [], context: undefined };

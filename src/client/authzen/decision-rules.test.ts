@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadSettings } from '../../lib/options.js';
+import { readSettings } from '../../lib/settings/options.js';
 import { CLIENT_SETTINGS } from '../options.js';
 import { actionSearchRules, decisionRules, pathOf, rulesText } from './decision-rules.js';
 
@@ -78,7 +78,7 @@ test('a row of an action search has no action', () => {
 });
 
 test('a setting that is no mapping is named at the start, with what is wrong', () => {
-  const load = (env: Record<string, string>) => () => loadSettings(CLIENT_SETTINGS, { env });
+  const load = (env: Record<string, string>) => () => readSettings(CLIENT_SETTINGS, { env });
   assert.throws(load({ SYNC_AUTHZEN_DECISION: 'allow' }), /SYNC_AUTHZEN_DECISION .*must be the path of a rule/);
   assert.throws(load({ SYNC_AUTHZEN_DECISION: '[{"path":' }), /SYNC_AUTHZEN_DECISION must be JSON/);
   assert.throws(load({ SYNC_AUTHZEN_SEARCH_SUBJECT: '[{"path":"../x"}]' }), /SYNC_AUTHZEN_SEARCH_SUBJECT at .*must be/);

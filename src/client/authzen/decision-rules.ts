@@ -1,7 +1,10 @@
 import * as z from 'zod';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 
-/** The members of a request by which a rule is chosen. Undefined: the request does not have it (an action search has no action). */
+/**
+ * The members of a request by which a rule is chosen. Undefined: the request does not have it (an
+ * action search has no action).
+ */
 export interface RuleSubject {
   readonly subjectType: string;
   readonly action: string | undefined;
@@ -56,7 +59,10 @@ export const actionSearchRules = decisionRules.refine(
   'a row must have no action: an action search asks for actions',
 );
 
-/** Reads the text of a mapping setting before its schema: a text that is no JSON list is the path of one rule. */
+/**
+ * Reads the text of a mapping setting before its schema: a text that is no JSON list is the path of
+ * one rule.
+ */
 export function rulesText(text: string): unknown {
   const trimmed = text.trim();
   return trimmed.startsWith('[') ? parseJson(trimmed) : [{ path: trimmed }];

@@ -1,12 +1,12 @@
 import { SyncError } from '../../lib/errors.js';
-import { jsonString } from '../../lib/json.js';
-import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
-import { elements, jsonKind, members, numbers, objectText } from '../../lib/json-text.js';
+import { jsonString } from '../../lib/json/json.js';
+import { JsonCheck, JsonSyntaxError } from '../../lib/json/json-check.js';
+import { elements, jsonKind, members, numbers, objectText } from '../../lib/json/json-text.js';
 
 /**
- * Requests of the AuthZEN Authorization API 1.0, read from text. What the policy gets are the parts as they were written: no number
- * changes, and no member is lost. Unknown members are ignored; null is a value of a wrong type, as the schemas of the working group
- * have it (`context` is an object).
+ * Requests of the AuthZEN Authorization API 1.0, read from text. What the policy gets are the parts
+ * as they were written: no number changes, and no member is lost. Unknown members are ignored; null
+ * is a value of a wrong type, as the schemas of the working group have it (`context` is an object).
  */
 
 /** Most levels of nested objects and arrays in a request. */
@@ -34,7 +34,10 @@ export interface Evaluation {
 /** An evaluation, or why it is none. */
 export type EvaluationItem = Evaluation | { readonly problem: string };
 
-/** A request to `/access/v1/evaluations`; `single`: it is answered as one to `/access/v1/evaluation`. */
+/**
+ * A request to `/access/v1/evaluations`; `single`: it is answered as one to
+ * `/access/v1/evaluation`.
+ */
 export type EvaluationsRequest =
   | { readonly single: Evaluation }
   | { readonly items: readonly EvaluationItem[]; readonly semantic: Semantic };
@@ -131,14 +134,17 @@ function bodyMembers(body: Buffer): Members {
   return objectMembers(text, 'the body');
 }
 
-/** Whether a text may have a number beyond {@link MAX_DIGITS}, or with an exponent of three digits or more. */
+/**
+ * Whether a text may have a number beyond {@link MAX_DIGITS}, or with an exponent of three digits
+ * or more.
+ */
 const ODD_NUMBERS = /[eE][+-]?\d{3}|\d[\d.]{200}/;
 /** Most characters of a number. */
 const MAX_DIGITS = 400;
 
 /**
- * Refuses numbers whose magnitude no IEEE 754 double has (section 11.5, RFC 7493): evaluating a policy with 1e9999999 takes OPA minutes,
- * or ends it.
+ * Refuses numbers whose magnitude no IEEE 754 double has (section 11.5, RFC 7493): evaluating a
+ * policy with 1e9999999 takes OPA minutes, or ends it.
  */
 function assertNumbers(text: string): void {
   if (!ODD_NUMBERS.test(text)) return;
@@ -150,7 +156,10 @@ function assertNumbers(text: string): void {
   }
 }
 
-/** The members of an object; a name that stands twice could mean one thing here and another to who read it before (RFC 7493). */
+/**
+ * The members of an object; a name that stands twice could mean one thing here and another to who
+ * read it before (RFC 7493).
+ */
 function objectMembers(text: string, what: string): Members {
   if (jsonKind(text) !== 'object') throw wrongType(what, 'an object', text);
   return members(text, (name) => {
@@ -201,7 +210,9 @@ function entity(text: string, what: SearchKind): Entity {
   return { text, kind };
 }
 
-/** What is searched for has a type; its `id` is ignored, so that the policy does not see one either. */
+/**
+ * What is searched for has a type; its `id` is ignored, so that the policy does not see one either.
+ */
 function sought(request: Members, what: 'subject' | 'resource'): Entity {
   const from = objectMembers(required(request, what), what);
   objectOrAbsent(from, 'properties', `${what}.`);
@@ -212,10 +223,11 @@ function sought(request: Members, what: 'subject' | 'resource'): Entity {
 type EntityName = 'subject' | 'action' | 'resource';
 
 /**
- * Reads the evaluations of a request. Its members are their defaults: a member of an evaluation replaces its default as a whole; a
- * subject or resource without a `type` takes that of its default, as the certification suite expects. A default of a wrong type is an
- * error of the request. Everything else that is wrong is an error of the evaluation: a default may be incomplete as long as none takes
- * it (the interop scenario sends `"resource":{}`).
+ * Reads the evaluations of a request. Its members are their defaults: a member of an evaluation
+ * replaces its default as a whole; a subject or resource without a `type` takes that of its
+ * default, as the certification suite expects. A default of a wrong type is an error of the
+ * request. Everything else that is wrong is an error of the evaluation: a default may be incomplete
+ * as long as none takes it (the interop scenario sends `"resource":{}`).
  */
 class ItemReader {
   readonly #defaults: Members;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { parseJson } from '../../lib/json.js';
-import type { JsonText } from '../../lib/json-text.js';
+import { parseJson } from '../../lib/json/json.js';
+import type { JsonText } from '../../lib/json/json-text.js';
 import type { Found } from './answer.js';
 import { badRequest, inputOf, type SearchKind, type SearchRequest } from './request.js';
 
@@ -14,17 +14,17 @@ export interface SearchResponse {
 const TOKEN = /^(0|[1-9]\d{0,14})\.(\d{0,15})\.([0-9a-f]{32})$/;
 
 /** Which part of what is found a request asks for. */
-export interface Part {
+export interface RequestedPage {
   readonly start: number;
   /** Undefined: as many as a response may have. */
   readonly limit: number | undefined;
 }
 
 /**
- * The part that a request asks for. With a token it is that of the token, and its limit need not be sent again. Throws a 400 for a
- * token that is not one, or of another request.
+ * The part that a request asks for. With a token it is that of the token, and its limit need not be
+ * sent again. Throws a 400 for a token that is not one, or of another request.
  */
-export function partOf(kind: SearchKind, request: SearchRequest): Part {
+export function partOf(kind: SearchKind, request: SearchRequest): RequestedPage {
   const { token = '', limit } = request.page ?? {};
   if (token === '') return { start: 0, limit };
   const [, start, before = '', asked] =
@@ -37,9 +37,12 @@ export function partOf(kind: SearchKind, request: SearchRequest): Part {
   return { start: Number(start), limit: first };
 }
 
-/** The page of what was found that the request asks for; without a `page` where it asks for none and everything fits. */
+/**
+ * The page of what was found that the request asks for; without a `page` where it asks for none and
+ * everything fits.
+ */
 export function pageOf(
-  { kind, part, maxResults }: { kind: SearchKind; part: Part; maxResults: number },
+  { kind, part, maxResults }: { kind: SearchKind; part: RequestedPage; maxResults: number },
   request: SearchRequest,
   found: Found,
 ): SearchResponse {
@@ -57,13 +60,19 @@ export function pageOf(
   };
 }
 
-/** What makes two requests the same: not white space and the order of members, which may differ from one sending to the next. */
+/**
+ * What makes two requests the same: not white space and the order of members, which may differ from
+ * one sending to the next.
+ */
 function digestOf(kind: SearchKind, request: SearchRequest): string {
   const input = inOrder(parseJson(inputOf(request)));
   return hash('sha256', JSON.stringify([kind, input]), 'hex').slice(0, 32);
 }
 
-/** The value with the members of each object in one order. Its depth is bounded: the request was checked. */
+/**
+ * The value with the members of each object in one order. Its depth is bounded: the request was
+ * checked.
+ */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder);
   if (typeof value !== 'object' || value === null) return value;

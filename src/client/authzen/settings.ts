@@ -25,7 +25,10 @@ export interface AuthzenOffer {
   readonly maxResults: number;
 }
 
-/** What the settings turn on; undefined: nothing. Throws `config_invalid` where they do not fit together. */
+/**
+ * What the settings turn on; undefined: nothing. Throws `config_invalid` where they do not fit
+ * together.
+ */
 export function authzenOffer(settings: AuthzenSettings): AuthzenOffer | undefined {
   const { authzenDecision: decision, authzenUrl: url } = settings;
   const searches = new Map<SearchKind, DecisionRules>();

@@ -1,9 +1,12 @@
 import { failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import type { DecisionChange } from './decision.js';
 
-/** More documents than this in one turn count as a change of all data: to compare each with each would take too long. */
+/**
+ * More documents than this in one turn count as a change of all data: to compare each with each
+ * would take too long.
+ */
 const MAX_PATHS = 1000;
 
 interface Subscription {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { pino } from 'pino';
+import type { EngineAnswer, EngineQuestion } from '../../embedded/vocabulary.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
-import type { DecisionEngine, EngineAnswer, EngineQuestion } from '../engine/decision-engine.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import type { DecisionEngine } from '../engine/decision-engine.js';
 import type { DecisionChange, DecisionDefaults } from './decision.js';
 import { type DecidingClient, Decisions } from './decisions.js';
 

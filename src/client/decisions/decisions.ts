@@ -1,10 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { startTimer } from '../../lib/async.js';
+import type { EngineAnswer, EngineQuestion } from '../../embedded/vocabulary.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
-import type { Logger } from '../../lib/log.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json/json.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { startTimer } from '../../lib/run/async.js';
+import { aNumber, type PartRulesOf } from '../../lib/settings/given-parts.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { DecisionEngine, EngineAnswer, EngineQuestion } from '../engine/decision-engine.js';
+import type { DecisionEngine } from '../engine/decision-engine.js';
+import type { RunningEngine } from '../engine/opa/running-engine.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+import type { EngineCopy } from '../reconcile/engine-copy.js';
+import type { EngineKeeper } from '../reconcile/engine-keeper.js';
+import type { DataEvents } from '../status/data-events.js';
+import type { Status } from '../status/status.js';
 import { ChangeFeed } from './change-feed.js';
 import type {
   DecideOptions,
@@ -16,7 +24,6 @@ import type {
   DecisionQuestion,
   OnUnavailable,
 } from './decision.js';
-import { LastAnswers } from './last-answers.js';
 import { Questions } from './question.js';
 
 const WAIT_MS = 5_000;
@@ -38,9 +45,21 @@ export interface DecidingClient {
   readonly serverCutOffSinceMs: () => number | undefined;
 }
 
+/** What a program may say of its decisions. */
+export const DECISION_PARTS: PartRulesOf<DecisionDefaults> = {
+  onUnavailable: {
+    must: "must be 'error', 'deny', 'last' or a function",
+    isValid: (value) => typeof value === 'function' || ['error', 'deny', 'last'].includes(value as string),
+  },
+  ...{ waitMs: aNumber(0), timeoutMs: aNumber(1), lastAnswers: aNumber(0), lastMaxAgeMs: aNumber(0) },
+};
+
 const NO_OPTIONS: DecideOptions<never> = {};
 
-/** Decisions in process, whichever engine the client has. Before its start, and until it is filled once, questions wait. */
+/**
+ * Decisions in process, whichever engine the client has. Before its start, and until it is filled
+ * once, questions wait.
+ */
 export class Decisions implements Decider {
   readonly #onUnavailable: OnUnavailable;
   readonly #waitMs: number;
@@ -93,7 +112,10 @@ export class Decisions implements Decider {
     this.#feed.documentsChanged(paths);
   }
 
-  /** The client cannot go on: whoever waits, or asks from now on, learns why at once. The first failure counts. */
+  /**
+   * The client cannot go on: whoever waits, or asks from now on, learns why at once. The first
+   * failure counts.
+   */
   fail(error: unknown): void {
     const code = error instanceof SyncError ? error.code : 'decision_failed';
     this.#failure ??= new SyncError(code, `this client decides no more: ${errorText(error)}`, { cause: error });
@@ -139,7 +161,8 @@ export class Decisions implements Decider {
             first.map(({ path, input }) => this.#questions.question(path, input)),
             second as DecideOptions<T> | undefined,
           ];
-    // All are asked in one turn of the event loop: an engine in another thread gets them as one message.
+    // All are asked in one turn of the event loop: an engine in another thread gets them as one
+    // message.
     return Promise.all(asked.map((question) => this.#decide(question, options)));
   }
 
@@ -222,7 +245,8 @@ export class Decisions implements Decider {
       );
     }
     if (onUnavailable === 'deny') return denied(error);
-    const last = onUnavailable === 'error' ? undefined : this.#stale(question, error);
+    const mayBeLast = onUnavailable === 'last' || typeof onUnavailable === 'function';
+    const last = mayBeLast ? this.#stale(question, error) : undefined;
     if (typeof onUnavailable === 'function') {
       const input = question.input === undefined ? undefined : parseJson(question.input, { values: MANY_JSON_VALUES });
       const result = await onUnavailable({ path: question.path, input, error, last });
@@ -250,7 +274,8 @@ function decisionOf(
   position: DecisionPosition | undefined,
   serverCutOffSinceMs: number | undefined,
 ): Decision {
-  // Literals, since this is done for each decision: to spread what both have costs as much as all the rest.
+  // Literals, since this is done for each decision: to spread what both have costs as much as all
+  // the rest.
   if (text === undefined) {
     return {
       kind: 'undefined',
@@ -326,4 +351,99 @@ function failureOf({ path }: EngineQuestion, error: unknown): SyncError {
   return new SyncError('decision_failed', `the policy engine could not decide ${path}: ${errorText(error)}`, {
     cause: error,
   });
+}
+
+/** The parts of a client that its decisions depend on. */
+interface DecidingParts {
+  readonly status: Status;
+  readonly events: DataEvents;
+  readonly engine: Pick<RunningEngine, 'decisions' | 'getting'>;
+  readonly held: Pick<EngineCopy, 'watch' | 'watchPolicy' | 'policy'>;
+  readonly keeper: Pick<EngineKeeper, 'isFilled' | 'wasFilled'>;
+  readonly data: Pick<DataUpdater, 'logPosition'>;
+}
+
+/** From now on these decisions ask the engine of a client. */
+export function attachDecisions(
+  decisions: Decisions,
+  { status, events, engine, held, keeper, data }: DecidingParts,
+): void {
+  let position: DecisionPosition | undefined;
+  let isKnown = false;
+  const changed = (): void => {
+    isKnown = false;
+    decisions.stateChanged();
+  };
+  status.watch(changed);
+  events.subscribe(({ kind }) => {
+    if (kind === 'position') changed();
+  });
+  held.watch((paths) => decisions.documentsChanged(paths));
+  held.watchPolicy(() => decisions.policyChanged());
+  decisions.attach({
+    engine: engine.decisions,
+    isReady: () => status.ready,
+    isFilled: () => (engine.decisions.keepsContent === true ? keeper.wasFilled : keeper.isFilled),
+    reason: () => status.engine.error ?? engine.getting(),
+    policy: () => held.policy?.hash || undefined,
+    serverCutOffSinceMs: () => status.serverCutOffSinceMs,
+    position: () => {
+      if (!isKnown) {
+        const at = data.logPosition;
+        position = at && Object.freeze({ epoch: at.epoch, seq: at.applied_through });
+        isKnown = true;
+      }
+      return position;
+    },
+  });
+}
+
+/** Longest question that is kept, in characters: an answer to a larger one is not. */
+const MAX_QUESTION_CHARS = 16 * 1024;
+
+interface Kept {
+  readonly decision: Decision;
+  readonly atMs: number;
+}
+
+/**
+ * The last good answers by question, as many as {@link LastAnswers} may keep; the oldest goes
+ * first.
+ */
+export class LastAnswers {
+  readonly #options: { readonly count: number; readonly maxAgeMs: number };
+  readonly #now: () => number;
+  readonly #kept = new Map<string, Kept>();
+
+  /** `now`: a monotonic clock, in milliseconds. */
+  constructor(options: { count: number; maxAgeMs: number }, now: () => number = () => performance.now()) {
+    this.#options = options;
+    this.#now = now;
+  }
+
+  keep(question: EngineQuestion, decision: Decision): void {
+    const key = keyOf(question);
+    if (key.length > MAX_QUESTION_CHARS) return;
+    this.#kept.delete(key); // so that it is the newest
+    this.#kept.set(key, { decision, atMs: this.#now() });
+    if (this.#kept.size <= this.#options.count) return;
+    const [oldest] = this.#kept.keys();
+    if (oldest !== undefined) this.#kept.delete(oldest);
+  }
+
+  /**
+   * The last good answer to the same question, and its age; undefined if there is none, or it is
+   * too old.
+   */
+  find(question: EngineQuestion): { readonly decision: Decision; readonly ageMs: number } | undefined {
+    const found = this.#kept.get(keyOf(question));
+    if (found === undefined) return undefined;
+    const ageMs = this.#now() - found.atMs;
+    return ageMs > this.#options.maxAgeMs ? undefined : { decision: found.decision, ageMs };
+  }
+}
+
+/** No path has a line end, so that no two questions have one key. */
+function keyOf({ path, input }: EngineQuestion): string {
+  return input === undefined ? path : `${path}\n${input}`;
 }

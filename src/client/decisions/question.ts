@@ -1,7 +1,7 @@
+import type { EngineQuestion } from '../../embedded/vocabulary.js';
 import { SyncError } from '../../lib/errors.js';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { docPathUrl, parseDocPath } from '../../wire/doc-path.js';
-import type { EngineQuestion } from '../engine/decision-engine.js';
 
 /** Paths whose check is remembered: an application has a few, and asks them again and again. */
 const REMEMBERED = 1000;
@@ -37,7 +37,10 @@ function checkedPath(given: unknown): string {
   return docPathUrl(path).slice(1);
 }
 
-/** The input as JSON; undefined: no input, which null is to OPA, too (`{"input": null}` of its REST API). */
+/**
+ * The input as JSON; undefined: no input, which null is to OPA, too (`{"input": null}` of its REST
+ * API).
+ */
 function inputText(input: unknown): string | undefined {
   if (input === undefined) return undefined;
   const text = input instanceof JsonText ? input.text : jsonOf(input);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
-import { type EntryEvent, type EntryState, type ReadyState, transition } from './entry-state.js';
+import { type EntryEvent, type EntryState, entryTransition, type ReadyState } from './entry-state.js';
 
 type StateKind = EntryState['kind'];
 type EventKind = EntryEvent['kind'];
@@ -44,8 +44,9 @@ const EVENTS = {
 type Case = keyof typeof EVENTS;
 
 /**
- * The table of docs/internals/states.md, every cell of it: leaving one out does not compile. A cell is the next state (with its error),
- * what has to be done, and the body that is discarded. `-`: nothing happens.
+ * The table of docs/internals/states.md, every cell of it: leaving one out does not compile. A cell
+ * is the next state (with its error), what has to be done, and the body that is discarded. `-`:
+ * nothing happens.
  */
 const EXPECTED: Record<Case, Record<StateKind, string>> = {
   listed: {
@@ -143,7 +144,7 @@ function never(): Record<StateKind, string> {
 
 /** What an event does in a state, in the words of the table. */
 function cell(state: EntryState, event: EntryEvent): string {
-  const { state: next, effects, discard } = transition(state, event);
+  const { state: next, effects, discard } = entryTransition(state, event);
   if (next === state && effects.length === 0 && discard === undefined) return '-';
   const body = next.kind === 'ready' && next !== state ? ` ${next.body?.text() ?? 'none'}` : '';
   const error = next.error === undefined ? '' : ` (${next.error})`;
@@ -178,7 +179,7 @@ describe('an entry', () => {
   it('keeps, discards or hands over each body exactly once', () => {
     for (const event of Object.values(EVENTS)) {
       for (const state of Object.values(STATES)) {
-        const { state: next, discard } = transition(state, event);
+        const { state: next, discard } = entryTransition(state, event);
         const isVerdict = event.kind === 'written' || event.kind === 'refused';
         const handedOver = isVerdict && event.of === state && event.keepsBody && event.of.body ? [event.of.body] : [];
         const after = [...bodies(next), ...(discard === undefined ? [] : [discard]), ...handedOver];
@@ -189,13 +190,14 @@ describe('an entry', () => {
   });
 
   it('tells nobody of what becomes of it once it is gone', () => {
-    for (const event of Object.values(EVENTS)) assert.deepEqual(transition(STATES.gone, event).effects, [], event.kind);
+    for (const event of Object.values(EVENTS))
+      assert.deepEqual(entryTransition(STATES.gone, event).effects, [], event.kind);
   });
 
   it('has others looked at again when it is no longer fetched, as a patch may wait for it', () => {
     for (const event of Object.values(EVENTS)) {
       for (const state of Object.values(STATES)) {
-        const { state: next, effects } = transition(state, event);
+        const { state: next, effects } = entryTransition(state, event);
         const isAwaited = state.kind === 'fetching' && next.kind !== 'fetching';
         assert.equal(
           effects.includes('recheck') || effects.includes('write'),

@@ -1,14 +1,16 @@
 import type { Body } from '../../wire/json-node.js';
 
 /**
- * The states of an entry as a table, without I/O (docs/internals/states.md). `DesiredEntries` hands events in and has the effects
- * carried out, by the fetcher on the source and by the writer on the engine. Only `EntryTable` changes an entry.
+ * The states of an entry as a table, without I/O (docs/internals/states.md). `DesiredEntries` hands
+ * events in and has the effects carried out, by the fetcher on the source and by the writer on the
+ * engine. Only `EntryTable` changes an entry.
  *
  *     fetching --arrived--> ready --written--> applied     any --dropped--> gone
- *         `----unchanged----------------------^   ready --refused--> blocked --admitted--> applied --withheld--> blocked
+ *         `----unchanged----------------------^
+ *     ready --refused--> blocked --admitted--> applied --withheld--> blocked
  *
- * A `ready` entry has newer content than the engine: only the writer's verdict on that content ends the state, so that content
- * that arrives during a write is not lost.
+ * A `ready` entry has newer content than the engine: only the writer's verdict on that content ends
+ * the state, so that content that arrives during a write is not lost.
  */
 export type EntryState =
   /** Its content is being fetched, or will be after a failure. */
@@ -22,7 +24,10 @@ export type EntryState =
   /** It is no longer desired, or was superseded. */
   | { readonly kind: 'gone'; readonly error?: undefined };
 
-/** Content that waits for the engine. The writer's verdict names the state itself: newer content is another state. */
+/**
+ * Content that waits for the engine. The writer's verdict names the state itself: newer content is
+ * another state.
+ */
 export interface ReadyState {
   readonly kind: 'ready';
   readonly body: Body | undefined;
@@ -38,16 +43,24 @@ export interface FetchedContent {
 
 /** What happens to an entry. */
 export type EntryEvent =
-  /** An update or the configuration names it again. `asks`: its content is wanted anew; `resumes`: its polls have stopped. */
+  /**
+   * An update or the configuration names it again. `asks`: its content is wanted anew; `resumes`:
+   * its polls have stopped.
+   */
   | { readonly kind: 'listed'; readonly asks: boolean; readonly resumes: boolean }
   /** Its content is here; none for DELETE. `fetched` is undefined for inline content. */
   | { readonly kind: 'arrived'; readonly body: Body | undefined; readonly fetched: FetchedContent | undefined }
   /** The source has what was fetched last, maybe with other validators. */
   | { readonly kind: 'unchanged'; readonly fetched: FetchedContent | undefined }
   | { readonly kind: 'fetch_failed'; readonly error: string }
-  /** The engine took the content of this state. `keepsBody`: the layer holds its body from now on. */
+  /**
+   * The engine took the content of this state. `keepsBody`: the layer holds its body from now on.
+   */
   | { readonly kind: 'written'; readonly of: ReadyState; readonly keepsBody: boolean }
-  /** The engine refuses the content of this state. `keepsBody`: the withheld layer holds its body from now on. */
+  /**
+   * The engine refuses the content of this state. `keepsBody`: the withheld layer holds its body
+   * from now on.
+   */
   | { readonly kind: 'refused'; readonly of: ReadyState; readonly error: string; readonly keepsBody: boolean }
   /** A write ended without a verdict. */
   | { readonly kind: 'write_failed'; readonly error: string }
@@ -88,7 +101,7 @@ const APPLIED: EntryState = { kind: 'applied' };
 const GONE: EntryState = { kind: 'gone' };
 
 /** The next state of an entry and what has to be done. Nothing is emitted for one that is gone. */
-export function transition(state: EntryState, event: EntryEvent): EntryOutcome {
+export function entryTransition(state: EntryState, event: EntryEvent): EntryOutcome {
   if (state.kind === 'gone') return afterGone(state, event);
   switch (event.kind) {
     case 'listed': {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
-import { concerns, EntryTable, entryIdentity, entryPath, entryReplaces, type KnownEntry } from './entry-table.js';
+import { EntryTable, entryConcerns, entryIdentity, entryPath, entryReplaces, type KnownEntry } from './entry-table.js';
 
 function entry(more: object = {}): PeerEntry {
   return peerEntry.parse({ url: 'http://s/a', topics: ['t'], dst_path: '/a', ...more });
@@ -74,7 +74,7 @@ describe('an entry', () => {
   ];
   for (const [topics, own, result] of TABLE) {
     it(`of ${topics} ${result ? 'concerns' : 'does not concern'} a client of ${own}`, () => {
-      assert.equal(concerns(entry({ topics }), new Set(own)), result);
+      assert.equal(entryConcerns(entry({ topics }), new Set(own)), result);
     });
   }
 });

@@ -1,15 +1,24 @@
 import { createHash } from 'node:crypto';
-import { PathIndex, type Placed } from '../../lib/path-tree.js';
+import { PathIndex, type Placed } from '../../lib/json/path-tree.js';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
-import { type EntryEvent, type EntryOutcome, type EntryState, type FetchedContent, transition } from './entry-state.js';
+import {
+  type EntryEvent,
+  type EntryOutcome,
+  type EntryState,
+  entryTransition,
+  type FetchedContent,
+} from './entry-state.js';
 import { compareRank, type Rank } from './layers.js';
 
 /** One entry that this client knows of. Only `EntryTable` changes it. */
 export interface KnownEntry extends Placed {
   /** Its place in the order: what the engine's layer has, once it is applied. */
   readonly rank: Rank;
-  /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
+  /**
+   * The place that a base entry takes when its source turns out to have something new; see
+   * {@link rank}.
+   */
   readonly nextRank: Rank | undefined;
   readonly origin: 'base' | 'update';
   /** The name of the log that has it (`LogCursor.name`); undefined for OPAL servers. */
@@ -41,8 +50,9 @@ export function entryReplaces(entry: PeerEntry): boolean {
 }
 
 /**
- * True when the log has moved a base entry (design D18), as after `POST /data/refresh`: it counts from its new place, even where
- * its source has nothing new. Places of different logs do not compare.
+ * True when the log has moved a base entry (design D18), as after `POST /data/refresh`: it counts
+ * from its new place, even where its source has nothing new. Places of different logs do not
+ * compare.
  */
 export function isMoved({ seq, origin }: PeerEntry, before: Rank, now: Rank): boolean {
   return seq !== undefined && origin !== 'update' && before.era === now.era && before.seq < now.seq;
@@ -59,10 +69,10 @@ export function isPeriodic({ entry }: KnownEntry): boolean {
 }
 
 /**
- * True when the entry is for a client with these topics. Entries of a scope carry `data:<topic>` while the client
- * subscribes to `<scope>:data:<topic>` (opal-protocol P9.3): both mean the same.
+ * True when the entry is for a client with these topics. Entries of a scope carry `data:<topic>`
+ * while the client subscribes to `<scope>:data:<topic>` (opal-protocol P9.3): both mean the same.
  */
-export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<string>): boolean {
+export function entryConcerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<string>): boolean {
   return entry.topics.some(
     (topic) => topics.has(topic) || (topic.startsWith('data:') && [...topics].some((own) => own.endsWith(`:${topic}`))),
   );
@@ -89,7 +99,10 @@ export class EntryTable extends PathIndex<KnownEntry> {
     return this.#arriving.size;
   }
 
-  /** True when a later entry replaces everything at the path: what has this rank is no longer desired. */
+  /**
+   * True when a later entry replaces everything at the path: what has this rank is no longer
+   * desired.
+   */
   covered(path: DocPath, rank: Rank): boolean {
     return this.cover(path, rank) !== undefined;
   }
@@ -100,9 +113,10 @@ export class EntryTable extends PathIndex<KnownEntry> {
   }
 
   /**
-   * The place of a document of the fold among the entries of its update: `at`, or after the patches of the same update that are
-   * known already. A patch is worked into its document there, which takes its place (design D16): on top of that it would be
-   * applied once more, and removed before the document is in, it would be missing meanwhile. `ids` are those of the fold.
+   * The place of a document of the fold among the entries of its update: `at`, or after the patches
+   * of the same update that are known already. A patch is worked into its document there, which
+   * takes its place (design D16): on top of that it would be applied once more, and removed before
+   * the document is in, it would be missing meanwhile. `ids` are those of the fold.
    */
   indexInFold(entry: PeerEntry, era: number, { seq, at, ids }: FoldPlace): number {
     if (!entryReplaces(entry)) return at;
@@ -120,7 +134,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
   apply(entry: KnownEntry, event: EntryEvent): EntryOutcome {
     const owned: OwnedEntry = entry;
     const wasGone = entry.state.kind === 'gone';
-    const outcome = transition(entry.state, event);
+    const outcome = entryTransition(entry.state, event);
     owned.state = outcome.state;
     if (!wasGone) this.#takeContent(owned, event);
     if (outcome.state.kind !== 'gone') {
@@ -151,8 +165,8 @@ export class EntryTable extends PathIndex<KnownEntry> {
   }
 
   /**
-   * An entry is listed again, at this place. True: the log has moved it (see {@link isMoved}), so what it has is written there,
-   * too: at once what is inline, all else once it has arrived.
+   * An entry is listed again, at this place. True: the log has moved it (see {@link isMoved}), so
+   * what it has is written there, too: at once what is inline, all else once it has arrived.
    */
   relist(known: KnownEntry, entry: PeerEntry, epoch: string | undefined, rank: Rank): boolean {
     const owned: OwnedEntry = known;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import fc from 'fast-check';
 import { assertSameDocuments } from '../../../test/support/same-documents.js';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { patched, patchParts } from '../../server/log/patch-rules.js';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
 import { bodyOfText, nodeAt, nodeText } from '../../wire/json-node.js';
@@ -46,7 +46,10 @@ const layers: fc.Arbitrary<Drawn[]> = fc.array(
   { maxLength: 8 },
 );
 
-/** What an operation of a patch is about: the whole document where it takes one away that is not the root. */
+/**
+ * What an operation of a patch is about: the whole document where it takes one away that is not the
+ * root.
+ */
 function pointer({ path: at }: Drawn, { at: member, isWhole, value }: Drawn['ops'][number]): string[] {
   return isWhole && value === undefined && at.length > 0 ? [] : member;
 }
@@ -174,6 +177,41 @@ describe('layers', () => {
     );
   });
 
+  it('compose alike from anywhere where deletions leave static data as they are', () => {
+    const removal = fc.record({ path });
+    const statics = fc.array(fc.record({ path, root: object }), { maxLength: 3 });
+    fc.assert(
+      fc.property(layers, fc.array(removal, { maxLength: 3 }), statics, path, (drawn, removals, data, at) => {
+        const set = setOf(drawn);
+        for (const [index, { path: place }] of removals.entries()) {
+          const rank = { era: 1, seq: 3 * index, index: 1 };
+          set.set({ id: `removal ${index}`, path: place, rank, content: { kind: 'delete', onlyRemoves: true } });
+        }
+        const whole = set.compose([]);
+        const before = whole === undefined ? '{}' : nodeText(whole);
+        const plain = setOf(drawn);
+        for (const [index, { path: place }] of removals.entries()) {
+          const rank = { era: 1, seq: 3 * index, index: 1 };
+          plain.set({ id: `removal ${index}`, path: place, rank, content: { kind: 'delete' } });
+        }
+        const deleted = plain.compose([]);
+        assertSameDocuments(before, deleted === undefined ? '{}' : nodeText(deleted), 'without static data');
+        for (const [index, { path: place, root }] of data.entries()) {
+          const content = { kind: 'put', body: bodyOfText(JSON.stringify(root)) } as const;
+          set.set({ id: `static ${index}`, path: place, rank: { era: 0, seq: 0, index }, content });
+        }
+        const root = set.compose([]);
+        const [composed, inside] = [set.compose(at), nodeAt(root, at)];
+        assertSameDocuments(composed && nodeText(composed), inside && nodeText(inside), 'at a path');
+        const lengths = at
+          .map((_, index) => index + 1)
+          .filter((length) => nodeAt(root, at.slice(0, length)) !== undefined);
+        assert.equal(set.reach(at), Math.max(0, ...lengths), 'how far the path leads');
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
   it('give operations that lead from one state to the next, never touch closed paths, and never overlap', () => {
     fc.assert(
       fc.property(
@@ -203,7 +241,8 @@ describe('layers', () => {
             );
             assert.ok(!ops.some((other, at) => at !== index && isAtOrBelow(other.path, op.path)), 'operations overlap');
           }
-          // What stands in a closed path is written by other means, and that it stands there says that there is an object above it.
+          // What stands in a closed path is written by other means, and that it stands there says
+          // that there is an object above it.
           const open = (value: unknown): unknown =>
             [...closed, ...ancestors.toSorted((a, b) => b.length - a.length)].reduce((root, place) => {
               const isShell = isEmpty(read(root, place)) && place.length > 0;
@@ -215,6 +254,65 @@ describe('layers', () => {
       { numRuns: 2000 },
     );
   });
+});
+
+test('a path does not lead to what made room for a document that a patch takes away', () => {
+  const put = (value: unknown, implied?: readonly DocPath[]): LayerContent => ({
+    kind: 'put',
+    body: bodyOfText(JSON.stringify(value)),
+    ...(implied && { implied }),
+  });
+  const removal: LayerContent = { kind: 'patch', ops: parsePatch('[{"op":"remove","path":""}]') };
+  const [a, ab, abc] = [['a'], ['a', 'b'], ['a', 'b', 'c']];
+  const cases: readonly (readonly [string, readonly (readonly [DocPath, LayerContent])[], number])[] = [
+    [
+      'a value',
+      [
+        [a, put(0)],
+        [ab, put(0)],
+        [ab, removal],
+      ],
+      0,
+    ],
+    [
+      'a value below',
+      [
+        [a, put({})],
+        [ab, put(0)],
+        [abc, put(0)],
+        [abc, removal],
+      ],
+      1,
+    ],
+    [
+      'an implied object',
+      [
+        [a, put({ b: { c: 0 } }, [['b']])],
+        [abc, removal],
+      ],
+      1,
+    ],
+    [
+      'an object',
+      [
+        [a, put(0)],
+        [ab, put({})],
+        [abc, put(0)],
+        [abc, removal],
+      ],
+      2,
+    ],
+  ];
+  for (const [name, layers, reach] of cases) {
+    const set = new LayerSet();
+    for (const [seq, [path, content]] of layers.entries()) {
+      set.set({ id: String(seq), path, rank: { era: 1, seq, index: 0 }, content });
+    }
+    assert.equal(set.reach(abc), reach, name);
+    const root = set.compose([]);
+    assert.equal(nodeAt(root, abc.slice(0, reach + 1)), undefined, name);
+    assert.equal(nodeAt(root, abc.slice(0, reach)) !== undefined || reach === 0, true, name);
+  }
 });
 
 function isEmpty(value: unknown): boolean {

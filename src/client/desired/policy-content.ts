@@ -1,19 +1,24 @@
 import { SyncError } from '../../lib/errors.js';
-import { checkJson } from '../../lib/json.js';
-import { depthLimit, JsonTooDeep, levelsBelow } from '../../lib/json-check.js';
-import { jsonKind } from '../../lib/json-text.js';
-import { PathTree } from '../../lib/path-tree.js';
+import { checkJson } from '../../lib/json/json.js';
+import { depthLimit, JsonTooDeep, levelsBelow } from '../../lib/json/json-check.js';
+import { jsonKind } from '../../lib/json/json-text.js';
+import { PathTree } from '../../lib/json/path-tree.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { type Layer, STATIC_ERA } from './layers.js';
 
-/** All that a client holds of the policy repository: the sum of one complete bundle and the deltas since. */
+/**
+ * All that a client holds of the policy repository: the sum of one complete bundle and the deltas
+ * since.
+ */
 export interface PolicyContent {
   readonly hash: string;
   /** Rego text by path, in load order. */
   readonly modules: ReadonlyMap<string, string>;
-  /** Data files in load order: the folder and the text. Several files of one folder are listed each. */
+  /**
+   * Data files in load order: the folder and the text. Several files of one folder are listed each.
+   */
   readonly data: readonly { readonly folder: string; readonly text: string }[];
 }
 
@@ -23,8 +28,9 @@ export function folderPath(folder: string): DocPath {
 }
 
 /**
- * The content after a bundle. Returns undefined where a delta is not enough and the complete bundle is needed: another base than the one held, or data folders that lie inside each other or have several files, where
- * the order among files that the delta does not carry decides.
+ * The content after a bundle. Returns undefined where a delta is not enough and the complete bundle
+ * is needed: another base than the one held, or data folders that lie inside each other or have
+ * several files, where the order among files that the delta does not carry decides.
  */
 export function mergeBundle(held: PolicyContent | undefined, bundle: PolicyBundle): PolicyContent | undefined {
   const order = new Map(bundle.manifest.map((path, index) => [path, index]));
@@ -64,8 +70,8 @@ function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<str
 }
 
 /**
- * The static documents as layers, in load order. Throws `engine_refused` that names the folder of a data file that is
- * not JSON or nested too deep, or of a root document that is not an object.
+ * The static documents as layers, in load order. Throws `engine_refused` that names the folder of a
+ * data file that is not JSON or nested too deep, or of a root document that is not an object.
  */
 export function staticLayers(content: PolicyContent): Layer[] {
   return content.data.map(({ folder, text }, index) => {

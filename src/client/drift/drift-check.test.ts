@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '../../lib/log.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { type DocPath, docPathText, parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { LayerSet } from '../desired/layers.js';
-import { EngineRefusal } from '../engine/engine.js';
-import { DriftCheck, Places } from './drift-check.js';
+import { ComparedPlaces, DriftCheck } from './drift-check.js';
 
 test('what somebody writes right after a repair is found by the next comparison', async () => {
   const layers = new LayerSet();
@@ -33,7 +33,7 @@ test('what somebody writes right after a repair is found by the next comparison'
           return found;
         },
       },
-      applier: {
+      held: {
         layers,
         policy: undefined,
         watch: () => undefined,
@@ -71,7 +71,7 @@ test('a document that cannot be read, or written again, keeps no other from bein
         reserved: [],
         read: async (path) => held.get(docPathText(path)) ?? refuse('no such name'),
       },
-      applier: {
+      held: {
         layers,
         policy: undefined,
         watch: () => undefined,
@@ -125,14 +125,14 @@ test('a document of the root is looked at member by member, around packages and 
     '/': { users: { ann: 1 }, app: { limits: 1, rbac: { x: 1 }, deep: { y: 1 } }, n: 1 },
     '/orgs': {},
   });
-  const found = new Places().list(layers, CLOSED, () => true).map(docPathText);
+  const found = new ComparedPlaces().list(layers, CLOSED, () => true).map(docPathText);
   assert.deepEqual(found.sort(), ['/app/deep', '/app/limits', '/n', '/orgs', '/users']);
 });
 
 test('a document is one place where nothing closed lies below it, and none inside a package', () => {
   const layers = layersOf({ '/users': { ann: 1 }, '/app/rbac/data': 1, '/app/limits': { a: 1 } });
   assert.deepEqual(
-    new Places()
+    new ComparedPlaces()
       .list(layers, CLOSED, () => true)
       .map(docPathText)
       .sort(),
@@ -142,7 +142,7 @@ test('a document is one place where nothing closed lies below it, and none insid
 
 test('members are looked for again where something was written, or packages have changed', () => {
   const layers = layersOf({ '/': { a: 1 } });
-  const places = new Places();
+  const places = new ComparedPlaces();
   const list = (isWritten: boolean, closed = CLOSED): string[] =>
     places.list(layers, closed, () => isWritten).map(docPathText);
   assert.deepEqual(list(true), ['/a']);

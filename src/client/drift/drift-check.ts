@@ -1,19 +1,20 @@
 import { createHash } from 'node:crypto';
-import { isAbort, sleep, Wakeup } from '../../lib/async.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
 import { errorText, failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { outermost, PathTree } from '../../lib/path-tree.js';
+import { outermost, PathTree } from '../../lib/json/path-tree.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { isAbort, sleep, Wakeup } from '../../lib/run/async.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { membersOf } from '../../wire/json-node.js';
 import type { LayerSet } from '../desired/layers.js';
-import { packageRoots } from '../engine/bundle-archive.js';
-import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
-import type { Applier } from '../reconcile/applier.js';
+import type { PolicyEngine } from '../engine/engine.js';
+import { packageRoots } from '../engine/modules/bundle-roots.js';
+import type { EngineCopy } from '../reconcile/engine-copy.js';
 import type { Exclusive } from '../reconcile/entry-writer.js';
 
 /** Dependencies of {@link DriftCheck}. */
 export interface DriftCheckDeps {
-  readonly applier: Pick<Applier, 'layers' | 'policy' | 'rewrite' | 'tidy' | 'watch'>;
+  readonly held: Pick<EngineCopy, 'layers' | 'policy' | 'rewrite' | 'tidy' | 'watch'>;
   readonly engine: Pick<PolicyEngine, 'read' | 'reserved'>;
   readonly exclusive: Exclusive;
   readonly log: Logger;
@@ -39,15 +40,16 @@ const MANY_PATHS = 200;
 const SHOWN = 5;
 
 /**
- * Detects documents that others have changed in the engine (design D35): records the hash of OPA's response after each write,
- * compares it with the same query at an interval, and rewrites documents that differ. For the places, see {@link Places}.
+ * Detects documents that others have changed in the engine (design D35): records the hash of OPA's
+ * response after each write, compares it with the same query at an interval, and rewrites documents
+ * that differ. For the places, see {@link ComparedPlaces}.
  */
 export class DriftCheck {
   readonly #intervalMs: number;
   readonly #recordDelayMs: number;
   readonly #deps: DriftCheckDeps;
   readonly #wakeup = new Wakeup();
-  readonly #places = new Places();
+  readonly #places = new ComparedPlaces();
   readonly #hashes = new Map<string, string>();
   #written: DocPath[] = [];
   #checkedMs: number | undefined;
@@ -62,7 +64,7 @@ export class DriftCheck {
     this.#intervalMs = options.intervalMs;
     this.#recordDelayMs = options.recordDelayMs ?? RECORD_DELAY_MS;
     this.#deps = deps;
-    deps.applier.watch((paths) => {
+    deps.held.watch((paths) => {
       this.#written.push(...paths);
       this.#wakeup.set();
     });
@@ -77,7 +79,10 @@ export class DriftCheck {
     };
   }
 
-  /** Checks now; resolves with the state after that, also if the check failed. Does not settle if {@link run} has ended. */
+  /**
+   * Checks now; resolves with the state after that, also if the check failed. Does not settle if
+   * {@link run} has ended.
+   */
   async check(): Promise<DriftState> {
     const done = new Promise<void>((resolve) => {
       this.#asked.push(resolve);
@@ -141,10 +146,10 @@ export class DriftCheck {
 
   /** Returns why it failed, which keeps no document from being compared. */
   async #lookAtModules(signal: AbortSignal): Promise<string | undefined> {
-    const { applier, exclusive, log } = this.#deps;
+    const { held, exclusive, log } = this.#deps;
     let found: readonly string[];
     try {
-      found = await exclusive((step) => applier.tidy(step));
+      found = await exclusive((step) => held.tidy(step));
     } catch (error) {
       if (signal.aborted || !(error instanceof EngineRefusal)) throw error;
       log.warn(failureFields(error), 'modules in the engine could not be mended');
@@ -157,7 +162,10 @@ export class DriftCheck {
     return undefined;
   }
 
-  /** Compares one place. What fails here keeps no other from being compared, unless the engine does not answer at all. */
+  /**
+   * Compares one place. What fails here keeps no other from being compared, unless the engine does
+   * not answer at all.
+   */
   async #look(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
     const name = docPathText(place);
     try {
@@ -173,7 +181,7 @@ export class DriftCheck {
   }
 
   async #compare(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
-    const { engine, applier, log } = this.#deps;
+    const { engine, held, log } = this.#deps;
     const name = docPathText(place);
     // Also if written while others were compared: the engine has the new content.
     const isNew = isWritten || overlapsOne(this.#written, place);
@@ -184,16 +192,17 @@ export class DriftCheck {
       return;
     }
     log.warn({ path: name }, 'a document in the engine is not what was written: writing it again');
-    await applier.rewrite(place, signal);
+    await held.rewrite(place, signal);
     this.#repaired++;
-    // The same content gives the same response: keep the hash, so that a change from now on is detected.
+    // The same content gives the same response: keep the hash, so that a change from now on is
+    // detected.
     this.#written = this.#written.filter((path) => !isAtOrBelow(path, place));
   }
 
   #placesOf(written: readonly DocPath[]): DocPath[] {
-    const { applier, engine } = this.#deps;
-    const closed = [...(applier.policy === undefined ? [] : packageRoots(applier.policy)), ...engine.reserved];
-    return this.#places.list(applier.layers, closed, (path) => overlapsOne(written, path));
+    const { held, engine } = this.#deps;
+    const closed = [...(held.policy === undefined ? [] : packageRoots(held.policy)), ...engine.reserved];
+    return this.#places.list(held.layers, closed, (path) => overlapsOne(written, path));
   }
 }
 
@@ -206,12 +215,16 @@ function hashOf(text: string): string {
 }
 
 /**
- * The paths at which documents are compared: the outermost ones of the client's documents. A document above a package or a
- * reserved document is mixed with results of rules, and the root with documents of others: these are compared member by member.
- * Leaves out everything at or below a package.
+ * The paths at which documents are compared: the outermost ones of the client's documents. A
+ * document above a package or a reserved document is mixed with results of rules, and the root with
+ * documents of others: these are compared member by member. Leaves out everything at or below a
+ * package.
  */
-export class Places {
-  /** Cached members of places that are compared in parts: a large document is not parsed for each write elsewhere. */
+export class ComparedPlaces {
+  /**
+   * Cached members of places that are compared in parts: a large document is not parsed for each
+   * write elsewhere.
+   */
   readonly #parts = new Map<string, readonly DocPath[]>();
   #closed = '';
 

@@ -2,13 +2,15 @@ import type { GoHost } from '../../embedded/go/go-host.js';
 import { GoProcess } from '../../embedded/go/go-process.js';
 import { TimedGo } from '../../embedded/timed-go.js';
 import type { EmbeddedPolicy, GoEngine } from '../../embedded/types.js';
-import { childEnv } from '../../lib/child-env.js';
+import type { Region } from '../../embedded/vocabulary.js';
+import { childEnv } from '../../lib/run/child-env.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { EmbeddedEngine } from './embedded-engine.js';
-import type { Region } from './engine.js';
-import { type RegoMode, RegoVersions } from './rego-versions.js';
+import { EmbeddedEngine } from './embedded/embedded-engine.js';
+import { type RegoMode, RegoVersions } from './modules/rego-versions.js';
 
-/** Compiling thousands of modules takes seconds; after this time the compiler is considered hung. */
+/**
+ * Compiling thousands of modules takes seconds; after this time the compiler is considered hung.
+ */
 const TIMEOUT_MS = 120_000;
 
 /** Policies that call `http.send` compile with it; nothing is evaluated. */
@@ -30,7 +32,10 @@ interface CheckOnlyOptions {
   readonly check: (policy: EmbeddedPolicy, regions: readonly Region[]) => Promise<void>;
 }
 
-/** An engine that judges whole policies, each module as the version of Rego that a client decides on, and holds none. */
+/**
+ * An engine that judges whole policies, each module as the version of Rego that a client decides
+ * on, and holds none.
+ */
 export function checkOnlyEngine(
   go: Pick<GoEngine, 'parse'>,
   { mode, reserved, check }: CheckOnlyOptions,

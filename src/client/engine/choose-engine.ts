@@ -1,5 +1,5 @@
 import { type EngineKindSettings, selectEngine } from './engine-kind.js';
-import { type OpaSearch, type OpaSearchDeps, searchOpa } from './opa-search.js';
+import { type OpaSearch, type OpaSearchDeps, searchOpa } from './get-opa/opa-search.js';
 
 /** The engine of a client, chosen once at its start. */
 export type EngineChoice =
@@ -12,8 +12,9 @@ export type EngineChoice =
     };
 
 /**
- * Chooses the engine: the one of the settings; otherwise inline if there is an OPA program on this machine, else embedded.
- * Rejects with `config_invalid` if settings contradict each other. Waits for the search only if its outcome decides.
+ * Chooses the engine: the one of the settings; otherwise inline if there is an OPA program on this
+ * machine, else embedded. Rejects with `config_invalid` if settings contradict each other. Waits
+ * for the search only if its outcome decides.
  */
 export async function chooseEngine(settings: EngineKindSettings, deps: OpaSearchDeps): Promise<EngineChoice> {
   const selected = selectEngine(settings);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { loadSettings } from '../../lib/options.js';
+import { readSettings } from '../../lib/settings/options.js';
 import { CLIENT_SETTINGS } from '../options.js';
 import { selectEngine } from './engine-kind.js';
 
@@ -9,7 +9,7 @@ const config = (value: object): Record<string, string> => ({ SYNC_INLINE_ENGINE_
 const EMBEDDED = { SYNC_ENGINE: 'embedded' };
 
 function select(env: Record<string, string>): string | undefined {
-  const selected = selectEngine(loadSettings(CLIENT_SETTINGS, { env }).values);
+  const selected = selectEngine(readSettings(CLIENT_SETTINGS, { env }).values);
   return selected && `${selected.kind} by ${selected.by}`;
 }
 

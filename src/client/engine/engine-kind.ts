@@ -1,9 +1,10 @@
 import { SyncError } from '../../lib/errors.js';
+import type { PartRulesOf } from '../../lib/settings/given-parts.js';
 import type { ClientSettings } from '../options.js';
 
 /**
- * Where the policy engine runs. `inline`: an OPA process that the client starts. `external`: an OPA that somebody else runs.
- * `embedded`: OPA inside the package.
+ * Where the policy engine runs. `inline`: an OPA process that the client starts. `external`: an OPA
+ * that somebody else runs. `embedded`: OPA inside the package.
  */
 export type EngineKind = 'inline' | 'external' | 'embedded';
 
@@ -21,19 +22,23 @@ export type EngineKindSettings = Pick<
 >;
 
 /** What the settings select. */
-export interface SelectedEngine {
+interface SelectedEngine {
   readonly kind: EngineKind;
   /** The setting that selects it. */
   readonly by: string;
 }
 
-/** Members of SYNC_INLINE_ENGINE_CONFIG that an embedded engine follows, too, or that mean nothing to it. */
+/**
+ * Members of SYNC_INLINE_ENGINE_CONFIG that an embedded engine follows, too, or that mean nothing
+ * to it.
+ */
 const SHARED_OPTIONS: ReadonlySet<string> = new Set(['addr', 'v0_compatible', 'log_level']);
 
 /**
- * Returns the engine that the settings select: SYNC_ENGINE; otherwise external by SYNC_INLINE_ENGINE_ENABLED=false, or inline by
- * a setting that only an inline engine follows. Undefined if they select none: then the engine is inline where there is an OPA
- * program, and embedded elsewhere. Throws `config_invalid` if settings contradict each other.
+ * Returns the engine that the settings select: SYNC_ENGINE; otherwise external by
+ * SYNC_INLINE_ENGINE_ENABLED=false, or inline by a setting that only an inline engine follows.
+ * Undefined if they select none: then the engine is inline where there is an OPA program, and
+ * embedded elsewhere. Throws `config_invalid` if settings contradict each other.
  */
 export function selectEngine(settings: EngineKindSettings): SelectedEngine | undefined {
   const { engine, inlineEngineEnabled } = settings;
@@ -82,4 +87,33 @@ function inlineOnlySettings(settings: EngineKindSettings): string[] {
     [`${members.join(', ')} of SYNC_INLINE_ENGINE_CONFIG`, members.length > 0],
   ];
   return inUse.filter(([, isInUse]) => isInUse).map(([name]) => name);
+}
+
+/** OPA's REST API of an engine that the client runs. */
+export interface EngineRest {
+  /** Its port. Default: that of SYNC_POLICY_STORE_URL, as the programs have it. */
+  readonly port?: number | undefined;
+}
+
+/** `port` is checked with the settings, which it may contradict. */
+export const REST_PARTS: PartRulesOf<EngineRest> = { port: { must: '', isValid: () => true } };
+
+/**
+ * The settings with the port that a program asks for. Throws `config_invalid` where that cannot be.
+ */
+export function withRest(settings: ClientSettings, { port }: EngineRest = {}): ClientSettings {
+  if (port === undefined) return settings;
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    throw new SyncError('config_invalid', `rest.port must be a whole number between 1 and 65535; it is ${port}`);
+  }
+  if (settings.engine === 'external') {
+    throw new SyncError('config_invalid', 'rest.port: an external engine has its own address, which is engineUrl');
+  }
+  if (settings.inlineEngineConfig?.addr !== undefined) {
+    const message = 'rest.port and addr of inlineEngineConfig are two addresses of one engine: leave one of them out';
+    throw new SyncError('config_invalid', message);
+  }
+  const url = new URL(settings.engineUrl);
+  url.port = String(port);
+  return { ...settings, engineUrl: url.href.replace(/\/$/, '') };
 }

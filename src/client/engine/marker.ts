@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { EngineMarker, EngineSeals, Seal } from './engine.js';
-import type { OpaRest } from './opa-rest.js';
+import type { OpaRest } from './opa/opa-rest.js';
 
 /** The marker document: below `system`, which OPA excludes from queries over all data. */
 export const MARKER_PATH: DocPath = parseDocPath('system/policysync/marker');
@@ -17,12 +17,12 @@ const document = z.object({ client_state: z.string(), filling: z.boolean().defau
 type Found = z.infer<typeof document>;
 
 /**
- * The document that identifies this run of this client in the engine (design D23). If it is missing or foreign, the engine has
- * restarted, or another client fills it.
+ * The document that identifies this run of this client in the engine (design D23). If it is missing
+ * or foreign, the engine has restarted, or another client fills it.
  *
- * Each write changes its `client_state`, and replaces only the expected previous one (as a member of `is`: a patch fails if the
- * member is missing). So a write that arrives late, after its timeout, changes nothing and never replaces the mark of another
- * client.
+ * Each write changes its `client_state`, and replaces only the expected previous one (as a member
+ * of `is`: a patch fails if the member is missing). So a write that arrives late, after its
+ * timeout, changes nothing and never replaces the mark of another client.
  */
 export class Marker implements EngineMarker, EngineSeals {
   readonly #rest: OpaRest;

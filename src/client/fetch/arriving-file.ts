@@ -2,15 +2,16 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Body } from '../../wire/json-node.js';
 
 /**
- * A document that is still being read from its source. Readers receive its bytes as they arrive, except the end: until
- * {@link ArrivingBody.release}, the bytes are not a complete JSON value and cannot be mistaken for one.
+ * A document that is still being read from its source. Readers receive its bytes as they arrive,
+ * except the end: until {@link ArrivingBody.release}, the bytes are not a complete JSON value and
+ * cannot be mistaken for one.
  */
 export interface ArrivingBody {
   /** The whole document, once it has arrived and is valid JSON. */
   readonly body: Body | undefined;
   /**
-   * Yields the bytes from the start; throws if the document fails to arrive or is discarded, and when the signal of the reader
-   * aborts.
+   * Yields the bytes from the start; throws if the document fails to arrive or is discarded, and
+   * when the signal of the reader aborts.
    */
   pieces(signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Releases the end to readers, once it has arrived. */
@@ -23,7 +24,10 @@ export const PIECE_BYTES = 256 * 1024;
 /** The end of an arrival: the body, or the reason why there is none. */
 type End = { readonly body: Body } | { readonly reason: unknown };
 
-/** A document that is being written to a file, for concurrent readers. The writer reports how far they may read. */
+/**
+ * A document that is being written to a file, for concurrent readers. The writer reports how far
+ * they may read.
+ */
 export class ArrivingFile implements ArrivingBody {
   readonly #path: string;
   #openBytes = 0;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { JsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../../lib/json-check.js';
+import { JsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
 import { createDocumentCheck, type DocumentCheck } from './document-check.js';
 
 /** What a check says of bytes in pieces of a size: nothing, or what is wrong. */

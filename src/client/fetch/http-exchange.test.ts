@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import { Agent } from 'undici';
-import { charsetOf } from '../../lib/charset.js';
+import { charsetOf } from '../../lib/json/charset.js';
 import { exchange, jsonStringOf } from './http-exchange.js';
 import { firstHop } from './http-rules.js';
 

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { decoderOf, type TextReader } from '../../lib/charset.js';
 import { SyncError } from '../../lib/errors.js';
-import { type HeaderValues, headerText } from '../../lib/http-response.js';
+import { decoderOf, type TextReader } from '../../lib/json/charset.js';
+import { type HeaderValues, headerText } from '../../lib/net/http-response.js';
 import type { Hop } from './http-rules.js';
 import type { FetchSource } from './provider.js';
 
@@ -10,7 +10,10 @@ import type { FetchSource } from './provider.js';
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: HeaderValues;
-  /** The whole body if it is small; otherwise a stream, which the caller reads to its end or destroys. */
+  /**
+   * The whole body if it is small; otherwise a stream, which the caller reads to its end or
+   * destroys.
+   */
   readonly body: Readable | readonly Uint8Array[];
 }
 
@@ -25,8 +28,8 @@ export interface ExchangeOptions {
 const SMALL_BYTES = 65_536;
 
 /**
- * Sends one request. Rejects with undici's error if the connection fails, and with the signal's reason if it aborts; a stream that
- * has not ended by then fails the same way.
+ * Sends one request. Rejects with undici's error if the connection fails, and with the signal's
+ * reason if it aborts; a stream that has not ended by then fails the same way.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -123,8 +126,9 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 }
 
 /**
- * Converts a text of any length to one JSON string (`is_json: false`, opal-protocol P4.8), piece by piece. Throws
- * `fetch_not_json` for bytes that are invalid in the charset, and for an unknown charset.
+ * Converts a text of any length to one JSON string (`is_json: false`, opal-protocol P4.8), piece by
+ * piece. Throws `fetch_not_json` for bytes that are invalid in the charset, and for an unknown
+ * charset.
  */
 export async function* jsonStringOf(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from('"');

@@ -1,11 +1,14 @@
-import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-response.js';
+import { connectText, SERVER_CA } from '../../lib/net/connect-failure.js';
+import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/net/http-response.js';
 import { type Hop, isRetryableStatus, shownUrl } from './http-rules.js';
 
 /** Errors of a read. Messages name the source and contain no secrets. */
 
-/** Maximum characters of an error response in a message: enough for the sentence that most sources send. */
+/**
+ * Maximum characters of an error response in a message: enough for the sentence that most sources
+ * send.
+ */
 const EXCERPT_LENGTH = 200;
 /** Headers whose values are not secret: a message may show them. */
 const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-type', 'host', 'user-agent'];
@@ -19,7 +22,10 @@ export interface FetchTimes {
   silenceTimeoutMs: number;
 }
 
-/** Returns the error for a response without a document, by its status. `start`: the start of its body. */
+/**
+ * Returns the error for a response without a document, by its status. `start`: the start of its
+ * body.
+ */
 export function statusFailure(hop: Hop, status: number, headers: HeaderValues, start: Uint8Array): SyncError {
   const excerpt = excerptOf(hop, start);
   const wait = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS);
@@ -42,8 +48,8 @@ export function configFailure(hop: Hop, why: string): SyncError {
 }
 
 /**
- * Returns the error for a failure of the gate, the connection or the decoding; keeps a `SyncError`. `isRedirected`: the hop is
- * not the URL of the entry and may differ the next time.
+ * Returns the error for a failure of the gate, the connection or the decoding; keeps a `SyncError`.
+ * `isRedirected`: the hop is not the URL of the entry and may differ the next time.
  */
 export function readFailure(hop: Hop, cause: unknown, times: FetchTimes, isRedirected: boolean): SyncError {
   if (cause instanceof SyncError && cause.code === 'address_refused') {
@@ -56,7 +62,8 @@ export function readFailure(hop: Hop, cause: unknown, times: FetchTimes, isRedir
 function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const silence = `${times.silenceTimeoutMs / 1000} s`;
-  // A request that cannot be sent as written: a header with a line break, a proxy that requires other credentials.
+  // A request that cannot be sent as written: a header with a line break, a proxy that requires
+  // other credentials.
   if (code === 'UND_ERR_INVALID_ARG') return failure(hop, errorText(cause), cause, false);
   if (code === 'UND_ERR_CONNECT_TIMEOUT') return failure(hop, `no connection within ${silence}`, cause, true);
   if (code === 'UND_ERR_HEADERS_TIMEOUT') return failure(hop, `no answer within ${silence}`, cause, true);
@@ -80,7 +87,10 @@ function hopName(hop: Hop): string {
   return `${hop.method} ${shownUrl(hop.url.href)}`;
 }
 
-/** Returns the start of a body as one line. Sources often repeat the request: masks its query and its secrets. */
+/**
+ * Returns the start of a body as one line. Sources often repeat the request: masks its query and
+ * its secrets.
+ */
 function excerptOf(hop: Hop, start: Uint8Array): string {
   let text = Buffer.from(start).toString('utf8');
   for (const secret of secretsOf(hop)) text = text.replaceAll(secret, '***');

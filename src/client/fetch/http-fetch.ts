@@ -1,9 +1,9 @@
 import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { charsetOf, isUtf8 } from '../../lib/charset.js';
 import { SyncError } from '../../lib/errors.js';
-import { bodyStart, followRedirects, headerText, isRedirect } from '../../lib/http-response.js';
-import type { OutgoingTls } from '../../lib/tls.js';
+import { charsetOf, isUtf8 } from '../../lib/json/charset.js';
+import { bodyStart, followRedirects, headerText, isRedirect } from '../../lib/net/http-response.js';
+import type { OutgoingTls } from '../../lib/net/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { OutboundGate } from '../outbound/gate.js';
@@ -20,7 +20,7 @@ import { firstHop, type Hop, httpConfigOf, nextHop, validatorsOf } from './http-
 import type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
 import type { OwnedBody } from './spool.js';
 
-/** Options of {@link createHttpProvider}. */
+/** Options of {@link HttpProvider}. */
 export interface HttpProviderOptions extends FetchTimes {
   /** Environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Default: no proxy. */
   env?: Readonly<Record<string, string | undefined>>;
@@ -32,32 +32,67 @@ export interface HttpProviderOptions extends FetchTimes {
 
 /** More redirects are taken for a loop. */
 const MAX_REDIRECTS = 10;
-/** Maximum content codings of one response: each decoder needs memory, and a header has room for thousands. */
+/**
+ * Maximum content codings of one response: each decoder needs memory, and a header has room for
+ * thousands.
+ */
 const MAX_CODINGS = 3;
-/** Unneeded responses up to this size are read, so that the connection can be reused; longer ones are closed. */
+/**
+ * Unneeded responses up to this size are read, so that the connection can be reused; longer ones
+ * are closed.
+ */
 const DRAIN_BYTES = 16_384;
 
-/** Creates the default provider, which reads documents over HTTP (specification data-source-entry.config; opal-protocol P4.8). */
-export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
-  const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, {
-    tls: options.tls,
-    gate: options.gate,
-  });
+/**
+ * The default provider, which reads documents over HTTP (specification data-source-entry.config;
+ * opal-protocol P4.8).
+ */
+export class HttpProvider implements FetchProvider {
+  readonly names = HTTP_PROVIDER_NAMES;
+  readonly #options: HttpProviderOptions;
+  readonly #dispatcher: ReturnType<typeof createDispatcher>;
   /** First hops by request: `host` is called before `fetch`. */
-  const firstHops = new WeakMap<FetchRequest, Hop>();
+  readonly #firstHops = new WeakMap<FetchRequest, Hop>();
 
-  function hopOf(request: FetchRequest): Hop {
-    const known = firstHops.get(request);
+  constructor(options: HttpProviderOptions) {
+    const { silenceTimeoutMs, env = {}, tls, gate } = options;
+    this.#options = options;
+    this.#dispatcher = createDispatcher(silenceTimeoutMs, env, { tls, gate });
+  }
+
+  host(request: FetchRequest): string {
+    return this.#hopOf(request).url.host;
+  }
+
+  async fetch(request: FetchRequest, context: FetchContext): Promise<FetchResult> {
+    const { gate } = this.#options;
+    const at = { hop: this.#hopOf(request) };
+    const isJson = httpConfigOf(request.url, request.config).is_json !== false;
+    try {
+      if (at.hop.headers.host !== undefined) await gate?.checkHostHeader(at.hop.url, at.hop.headers.host);
+      return await this.#read(at, isJson, context);
+    } catch (error) {
+      context.signal.throwIfAborted(); // an abort is not a failure of the source
+      throw readFailure(at.hop, error, this.#options, at.hop !== this.#hopOf(request));
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#dispatcher.destroy();
+  }
+
+  #hopOf(request: FetchRequest): Hop {
+    const known = this.#firstHops.get(request);
     if (known !== undefined) return known;
     const hop = firstHop(request);
-    const problem = options.gate?.methodProblem(hop.method);
+    const problem = this.#options.gate?.methodProblem(hop.method);
     if (problem !== undefined) throw configFailure(hop, problem);
-    firstHops.set(request, hop);
+    this.#firstHops.set(request, hop);
     return hop;
   }
 
   /** `at` holds the current request, for error messages. */
-  async function read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
+  async #read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
     const { signal } = context;
     const {
       request: hop,
@@ -67,7 +102,10 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
       max: MAX_REDIRECTS,
       send: async (next) => {
         at.hop = next;
-        const answer = await exchange(dispatcher, next, { signal, silenceTimeoutMs: options.silenceTimeoutMs });
+        const answer = await exchange(this.#dispatcher, next, {
+          signal,
+          silenceTimeoutMs: this.#options.silenceTimeoutMs,
+        });
         if (isRedirect(answer.status)) await drain(answer);
         return answer;
       },
@@ -87,40 +125,23 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
     const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
     return { outcome: 'body', body: document, ...validators };
   }
+}
 
-  async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: FetchContext): Promise<OwnedBody> {
-    try {
-      const announced = Number(headerText(answer.headers['content-length']) ?? 0);
-      if (announced > sink.limitBytes && answer.headers['content-encoding'] === undefined) {
-        throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${sink.limitBytes}`);
-      }
-      const bytes = decoded(hop, answer);
-      const charset = charsetOf(headerText(answer.headers['content-type']));
-      if (!isJson) return await sink.take(jsonStringOf(bytes, charset));
-      return await sink.take(isUtf8(charset) ? bytes : utf8Of(bytes, charset));
-    } catch (error) {
-      dropRest(answer);
-      if (!(error instanceof SyncError) || error.code === 'fetch_failed') throw error;
-      throw bodyFailure(hop, answer.status, answer.headers, error);
+async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: FetchContext): Promise<OwnedBody> {
+  try {
+    const announced = Number(headerText(answer.headers['content-length']) ?? 0);
+    if (announced > sink.limitBytes && answer.headers['content-encoding'] === undefined) {
+      throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${sink.limitBytes}`);
     }
+    const bytes = decoded(hop, answer);
+    const charset = charsetOf(headerText(answer.headers['content-type']));
+    if (!isJson) return await sink.take(jsonStringOf(bytes, charset));
+    return await sink.take(isUtf8(charset) ? bytes : utf8Of(bytes, charset));
+  } catch (error) {
+    dropRest(answer);
+    if (!(error instanceof SyncError) || error.code === 'fetch_failed') throw error;
+    throw bodyFailure(hop, answer.status, answer.headers, error);
   }
-
-  return {
-    names: HTTP_PROVIDER_NAMES,
-    host: (request) => hopOf(request).url.host,
-    async fetch(request: FetchRequest, context) {
-      const at = { hop: hopOf(request) };
-      const isJson = httpConfigOf(request.url, request.config).is_json !== false;
-      try {
-        if (at.hop.headers.host !== undefined) await options.gate?.checkHostHeader(at.hop.url, at.hop.headers.host);
-        return await read(at, isJson, context);
-      } catch (error) {
-        context.signal.throwIfAborted(); // an abort is not a failure of the source
-        throw readFailure(at.hop, error, options, at.hop !== hopOf(request));
-      }
-    },
-    close: () => dispatcher.destroy(),
-  };
 }
 
 /** Returns the decompressed body. */

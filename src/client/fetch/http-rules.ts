@@ -1,10 +1,14 @@
 import { firstIssue, SyncError } from '../../lib/errors.js';
-import { basicAuthorization, type HeaderValues, headerText, redirectedHeaders } from '../../lib/http-response.js';
-import { redactUrl } from '../../lib/log.js';
+import { isRecord } from '../../lib/json/is-record.js';
+import { basicAuthorization, type HeaderValues, headerText, redirectedHeaders } from '../../lib/net/http-response.js';
+import { redactUrl } from '../../lib/observe/log.js';
 import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
 import type { FetchRequest, Validators } from './provider.js';
 
-/** Pure rules of {@link createHttpProvider}: the requests of a read, and the interpretation of responses. */
+/**
+ * Pure rules of {@link HttpProvider}: the requests of a read, and the interpretation of
+ * responses.
+ */
 
 /** One HTTP request of a read; a read has several if the source redirects. */
 export interface Hop {
@@ -29,9 +33,10 @@ const BODY_HEADERS = ['content-type', 'content-encoding', 'content-language', 'c
 const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
 
 /**
- * Returns the first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not http or https, and
- * `fetch_config_invalid` for an invalid configuration. Differs from OPAL (opal-protocol P4.8): sends an object in `data` as JSON
- * unless a header selects a form, and makes caches revalidate, because an update announces a newer version.
+ * Returns the first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not
+ * http or https, and `fetch_config_invalid` for an invalid configuration. Differs from OPAL
+ * (opal-protocol P4.8): sends an object in `data` as JSON unless a header selects a form, and makes
+ * caches revalidate, because an update announces a newer version.
  */
 export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
   const config = httpConfigOf(url, given);
@@ -59,11 +64,14 @@ export function httpConfigOf(url: string, config: FetchRequest['config']): Fetch
   throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${firstIssue(parsed.error)}`);
 }
 
-/** Sends a string unchanged, an object as a form if the header selects that (as OPAL always does), everything else as JSON. */
+/**
+ * Sends a string unchanged, an object as a form if the header selects that (as OPAL always does),
+ * everything else as JSON.
+ */
 function bodyText(data: unknown, contentType: string): string {
   if (typeof data === 'string') return data;
   const isForm = contentType.toLowerCase().startsWith('application/x-www-form-urlencoded');
-  if (!isForm || typeof data !== 'object' || data === null || Array.isArray(data)) return JSON.stringify(data);
+  if (!isForm || !isRecord(data)) return JSON.stringify(data);
   const pairs = Object.entries(data).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((each: unknown): [string, string] => [
       name,
@@ -74,8 +82,8 @@ function bodyText(data: unknown, contentType: string): string {
 }
 
 /**
- * Returns the request after a redirect: 303 changes to GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4). Drops
- * validators, which belong to the first URL.
+ * Returns the request after a redirect: 303 changes to GET, and so does a POST after 301 and 302
+ * (RFC 9110 section 15.4). Drops validators, which belong to the first URL.
  */
 export function nextHop(hop: Hop, to: URL, status: number, ownHeaders: Hop['headers'] = OWN_HEADERS): Hop {
   const toGet =
@@ -93,9 +101,10 @@ export function nextHop(hop: Hop, to: URL, status: number, ownHeaders: Hop['head
 }
 
 /**
- * Returns the validators for the next request. None for a document that changed less than a minute before it was sent: times
- * have a resolution of a second, many file servers derive entity tags from them, and so a second change within that second would
- * be missed (RFC 9110 section 8.8.2.2; the minute, from RFC 7232, covers clock differences).
+ * Returns the validators for the next request. None for a document that changed less than a minute
+ * before it was sent: times have a resolution of a second, many file servers derive entity tags
+ * from them, and so a second change within that second would be missed (RFC 9110 section 8.8.2.2;
+ * the minute, from RFC 7232, covers clock differences).
  */
 export function validatorsOf(headers: HeaderValues): Validators {
   const etag = headerText(headers.etag);

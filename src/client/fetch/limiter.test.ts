@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createLimiter, type Limiter } from './limiter.js';
+import { Limiter } from './limiter.js';
 
 const never = new AbortController().signal;
 
@@ -43,14 +43,14 @@ function settled(): Promise<void> {
 
 describe('limiter', () => {
   it('runs at most as many jobs as allowed, overall and per host, and gives their results', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 3, perHost: 2 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 3, perHost: 2 }));
     for (const name of ['a1', 'a2', 'a3']) void jobs.add('a', name);
     for (const name of ['b1', 'b2']) void jobs.add('b', name);
     await settled();
     assert.deepEqual(jobs.started, ['a1', 'a2', 'b1']);
     await jobs.end('b1');
     assert.deepEqual(jobs.started, ['a1', 'a2', 'b1', 'b2']);
-    const limiter = createLimiter({ concurrency: 1, perHost: 1 });
+    const limiter = new Limiter({ concurrency: 1, perHost: 1 });
     assert.equal(await limiter.run('a', never, () => Promise.resolve(7)), 7);
     await assert.rejects(
       limiter.run('a', never, () => Promise.reject(new Error('no'))),
@@ -60,7 +60,7 @@ describe('limiter', () => {
   });
 
   it('runs fewer jobs of a host that bears fewer, and no more where it bears more', async () => {
-    const limiter = createLimiter({ concurrency: 9, perHost: 4 });
+    const limiter = new Limiter({ concurrency: 9, perHost: 4 });
     const running = (most: number | undefined, host: string): number => {
       let started = 0;
       for (let index = 0; index < 9; index++) {
@@ -79,7 +79,7 @@ describe('limiter', () => {
   });
 
   it('keeps to the least that the jobs of a host ask for', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 9, perHost: 4 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 9, perHost: 4 }));
     void jobs.add('a', 'a1');
     for (const name of ['few1', 'few2']) void jobs.add('a', name, never, 2);
     void jobs.add('a', 'a2');
@@ -88,7 +88,7 @@ describe('limiter', () => {
   });
 
   it('starts jobs of one host in order and lets hosts take turns', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 1, perHost: 1 }));
     for (const name of ['a1', 'a2', 'a3']) void jobs.add('a', name);
     for (const name of ['b1', 'b2']) void jobs.add('b', name);
     void jobs.add('c', 'c1');
@@ -98,7 +98,7 @@ describe('limiter', () => {
   });
 
   it('leaves a slot to others when one host hangs, even with the per-host limit at the overall one', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 4, perHost: 4 }));
     for (let index = 0; index < 10; index++) void jobs.add('dead', `dead${index}`);
     void jobs.add('live', 'live1');
     await settled();
@@ -106,7 +106,7 @@ describe('limiter', () => {
   });
 
   it('keeps half of the slots free of hosts whose last job failed, however many they are', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 1 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 4, perHost: 1 }));
     for (let index = 0; index < 6; index++) {
       void jobs.add(`dead${index}`, `first${index}`);
       await settled();
@@ -126,7 +126,7 @@ describe('limiter', () => {
   });
 
   it('counts right when jobs of one host end in the same instant, one well and one not', async () => {
-    const limiter = createLimiter({ concurrency: 4, perHost: 2 });
+    const limiter = new Limiter({ concurrency: 4, perHost: 2 });
     for (let round = 0; round < 5; round++) {
       let open = (): void => undefined;
       const gate = new Promise<void>((resolve) => {
@@ -149,7 +149,7 @@ describe('limiter', () => {
 
   it('gives the slots of overdue jobs to others, up to a bound, and counts right after it', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const jobs = new Jobs(createLimiter({ concurrency: 2, perHost: 2, overdueAfterMs: 1000 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 2, perHost: 2, overdueAfterMs: 1000 }));
     const pass = async (ms: number): Promise<number> => {
       t.mock.timers.tick(ms);
       await settled();
@@ -171,7 +171,7 @@ describe('limiter', () => {
 
   it('treats a host with an overdue job as failing, until one of its jobs succeeds', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4, overdueAfterMs: 1000 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 4, perHost: 4, overdueAfterMs: 1000 }));
     for (let index = 0; index < 10; index++) void jobs.add('slow', `slow${index}`);
     await settled();
     assert.equal(jobs.started.length, 3);
@@ -189,7 +189,7 @@ describe('limiter', () => {
   });
 
   it('forgets a waiting job when its signal aborts, and leaves a running one alone', async () => {
-    const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
+    const jobs = new Jobs(new Limiter({ concurrency: 1, perHost: 1 }));
     const stop = new AbortController();
     const running = jobs.add('a', 'a1', stop.signal);
     const waiting = jobs.add('a', 'a2', stop.signal);
@@ -207,7 +207,7 @@ describe('limiter', () => {
 
   it('remembers a failing host for an hour and ten thousand of them, and no other', async () => {
     let now = 0;
-    const limiter = createLimiter({ concurrency: 2, perHost: 1, now: () => now });
+    const limiter = new Limiter({ concurrency: 2, perHost: 1, now: () => now });
     const fail = (host: string): Promise<void> =>
       limiter.run(host, never, () => Promise.reject(new Error('no'))).catch(() => undefined);
     await limiter.run('well', never, () => Promise.resolve());
@@ -222,7 +222,7 @@ describe('limiter', () => {
   });
 
   it('still shares half of the slots among failing hosts that it remembers', async () => {
-    const limiter = createLimiter({ concurrency: 2, perHost: 1 });
+    const limiter = new Limiter({ concurrency: 2, perHost: 1 });
     const jobs = new Jobs(limiter);
     for (const host of ['a', 'b']) {
       void jobs.add(host, `${host}1`);

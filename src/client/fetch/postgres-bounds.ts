@@ -21,8 +21,8 @@ interface Watched {
 }
 
 /**
- * Closes connections to databases that send too much: an entry may name any address, and the server there may send rows without
- * end. If several exceed the total limit together, closes the largest.
+ * Closes connections to databases that send too much: an entry may name any address, and the server
+ * there may send rows without end. If several exceed the total limit together, closes the largest.
  */
 export class PostgresBounds {
   readonly #limits: typeof LIMIT_BYTES;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
-import { Secret } from '../../lib/log.js';
-import { withoutEnd } from '../../lib/without-end.js';
+import { Secret } from '../../lib/observe/log.js';
+import { withoutEnd } from '../../lib/run/without-end.js';
 import { shownUrl } from './http-rules.js';
 import type { FetchRequest } from './provider.js';
 
@@ -18,15 +18,17 @@ export interface PostgresRequest {
   readonly shape: PostgresShape;
 }
 
-/** The form of the document: a list of all rows, the first row, or rows by the value of a column. */
+/**
+ * The form of the document: a list of all rows, the first row, or rows by the value of a column.
+ */
 export type PostgresShape =
   | { readonly kind: 'list' }
   | { readonly kind: 'one' }
   | { readonly kind: 'keyed'; readonly column: string };
 
 /**
- * As in libpq. `prefer`, the default: encrypted if the server supports it; `require`: encrypted; `verify-ca` and `verify-full`
- * also verify the server.
+ * As in libpq. `prefer`, the default: encrypted if the server supports it; `require`: encrypted;
+ * `verify-ca` and `verify-full` also verify the server.
  */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type SslMode = (typeof SSL_MODES)[number];
@@ -67,8 +69,9 @@ const urlQuery = z.strictObject({
 });
 
 /**
- * Parses URL (`postgresql://user:password@host:port/database?sslmode=...`) and `config` of an entry; `connection_params` override
- * the URL. Throws `fetch_config_invalid` with the invalid member, without passwords.
+ * Parses URL (`postgresql://user:password@host:port/database?sslmode=...`) and `config` of an
+ * entry; `connection_params` override the URL. Throws `fetch_config_invalid` with the invalid
+ * member, without passwords.
  */
 export function postgresRequest({ url, config }: FetchRequest): PostgresRequest {
   const given = checked(postgresConfig, config ?? {}, url, 'config');

@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
-import { timerMs } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { requirePackages } from '../../lib/optional-package.js';
-import type { OutgoingTls } from '../../lib/tls.js';
+import type { OutgoingTls } from '../../lib/net/tls.js';
+import { timerMs } from '../../lib/run/async.js';
+import { requirePackages } from '../../lib/run/optional-package.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
 import { shownUrl } from './http-rules.js';
 import { type BoundedRead, PostgresBounds } from './postgres-bounds.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
-import { documentOf, selectText } from './postgres-rows.js';
+import { rowsDocument, selectText } from './postgres-rows.js';
 import type { FetchProvider, Outbound } from './provider.js';
 
 /** Options of {@link createPostgresProvider}. */
@@ -29,9 +29,10 @@ const READS_PER_DATABASE = 6;
 const END_MS = 1000;
 
 /**
- * Creates a provider that reads documents from Postgres: the rows of one query, in a read-only transaction on a separate
- * connection (opal-protocol P4.8). The database prints the rows as JSON, which preserves numbers of any size. Loads `pg` on the
- * first read, which fails with `package_missing` unless it is installed.
+ * Creates a provider that reads documents from Postgres: the rows of one query, in a read-only
+ * transaction on a separate connection (opal-protocol P4.8). The database prints the rows as JSON,
+ * which preserves numbers of any size. Loads `pg` on the first read, which fails with
+ * `package_missing` unless it is installed.
  */
 export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {
   const { connectTimeoutMs, statementTimeoutMs } = options;
@@ -57,7 +58,7 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
           const { rows } = await client.query<{ row: string; key: string | null }>(`FETCH ${count} FROM policysync`);
           return rows;
         };
-        return { outcome: 'body', body: await sink.take(documentOf(request.shape, fetchRows)) };
+        return { outcome: 'body', body: await sink.take(rowsDocument(request.shape, fetchRows)) };
       } catch (error) {
         signal.throwIfAborted(); // an abort is not a failure of the source
         throw postgresFailure(wanted.url, request, session?.read.excess ?? error, connectTimeoutMs);
@@ -109,7 +110,8 @@ async function connect(
     port,
     user,
     database,
-    // A function: with an empty text, `pg` would use PGPASSWORD and ~/.pgpass, which do not belong to the entry.
+    // A function: with an empty text, `pg` would use PGPASSWORD and ~/.pgpass, which do not belong
+    // to the entry.
     password: () => password?.reveal() ?? '',
     ssl,
     application_name: 'policysync',
@@ -161,14 +163,18 @@ function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProvid
   }
 }
 
-/** With the extended protocol, a server accepts exactly one statement, whatever the entry's query contains. */
+/**
+ * With the extended protocol, a server accepts exactly one statement, whatever the entry's query
+ * contains.
+ */
 function oneStatement(text: string): QueryConfig & { queryMode: 'extended' } {
   return { text, queryMode: 'extended' };
 }
 
 /**
- * Transient classes of SQLSTATE: connection, rollback, resources, locks, operator intervention (including a statement timeout),
- * system, internal. All others persist until query, permissions or data change.
+ * Transient classes of SQLSTATE: connection, rollback, resources, locks, operator intervention
+ * (including a statement timeout), system, internal. All others persist until query, permissions or
+ * data change.
  */
 const PASSING = ['08', '40', '53', '55', '57', '58', 'XX'];
 const SQLSTATE = /^[0-9A-Z]{5}$/;
@@ -180,7 +186,10 @@ export function isWithoutTls(error: unknown): boolean {
   return error instanceof Error && error.message === 'The server does not support SSL connections';
 }
 
-/** Returns the error for a failed connection, statement or read. The message names the database and contains no password. */
+/**
+ * Returns the error for a failed connection, statement or read. The message names the database and
+ * contains no password.
+ */
 export function postgresFailure(url: string, request: PostgresRequest, cause: unknown, connectMs: number): SyncError {
   const name = shownUrl(url);
   if (cause instanceof SyncError) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PostgresShape } from './postgres-config.js';
-import { documentOf, type PrintedRow, selectText } from './postgres-rows.js';
+import { type PrintedRow, rowsDocument, selectText } from './postgres-rows.js';
 
 /** The document of these rows, and how many were asked for at a time. */
 async function read(shape: PostgresShape, rows: readonly PrintedRow[]): Promise<{ text: string; counts: number[] }> {
@@ -13,7 +13,7 @@ async function read(shape: PostgresShape, rows: readonly PrintedRow[]): Promise<
     return rows.slice(at - count, at);
   };
   const parts: Uint8Array[] = [];
-  for await (const part of documentOf(shape, fetchRows)) parts.push(part);
+  for await (const part of rowsDocument(shape, fetchRows)) parts.push(part);
   return { text: Buffer.concat(parts).toString('utf8'), counts };
 }
 

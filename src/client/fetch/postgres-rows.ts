@@ -23,11 +23,12 @@ export function selectText({ query, shape }: Pick<PostgresRequest, 'query' | 'sh
 }
 
 /**
- * Yields the document, piece by piece. `fetchRows` returns the next rows, fewer than requested at the end. As OPAL's provider: a
- * list of rows; with `fetch_one` the first row, `{}` if there is none; with `fetch_key` an object of rows by the value of that
- * column (the last row of a value counts). Throws `fetch_failed` for a row without a key.
+ * Yields the document, piece by piece. `fetchRows` returns the next rows, fewer than requested at
+ * the end. As OPAL's provider: a list of rows; with `fetch_one` the first row, `{}` if there is
+ * none; with `fetch_key` an object of rows by the value of that column (the last row of a value
+ * counts). Throws `fetch_failed` for a row without a key.
  */
-export async function* documentOf(
+export async function* rowsDocument(
   shape: PostgresShape,
   fetchRows: (count: number) => Promise<readonly PrintedRow[]>,
 ): AsyncGenerator<Uint8Array> {
@@ -50,7 +51,9 @@ export async function* documentOf(
   yield Buffer.from(shape.kind === 'list' ? ']' : '}');
 }
 
-/** Estimates the rows of a batch from the size of the previous ones; at most doubles their number. */
+/**
+ * Estimates the rows of a batch from the size of the previous ones; at most doubles their number.
+ */
 function nextCount(rows: number, bytes: number): number {
   const fitting = Math.floor((BATCH_BYTES * rows) / Math.max(bytes, 1));
   return Math.max(1, Math.min(fitting, rows * 2, MAX_BATCH));

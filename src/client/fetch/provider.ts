@@ -2,29 +2,38 @@ import type { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { errorText, SyncError } from '../../lib/errors.js';
-import type { Endpoint } from '../../lib/tls.js';
+import type { Endpoint } from '../../lib/net/tls.js';
 import type { EntryConfig } from '../../wire/data.js';
 import type { CheckedAddress } from '../outbound/gate.js';
 import type { OwnedBody } from './spool.js';
 
 /**
- * The interface of data source providers. `config.fetcher` of an entry names the provider (opal-protocol P4.8); HTTP and Postgres
- * are built in, programs can add others.
+ * The interface of data source providers. `config.fetcher` of an entry names the provider
+ * (opal-protocol P4.8); HTTP and Postgres are built in, programs can add others.
  */
 export interface FetchProvider {
-  /** Values of `config.fetcher` that select this provider; case-insensitive. Messages show the first one. */
+  /**
+   * Values of `config.fetcher` that select this provider; case-insensitive. Messages show the first
+   * one.
+   */
   readonly names: readonly string[];
   /**
-   * Returns the host of a request: requests for one host share a limit, so that a hanging host does not block others. Default: host
-   * and port of the URL. Throws like `fetch` for an invalid request.
+   * Returns the host of a request: requests for one host share a limit, so that a hanging host does
+   * not block others. Default: host and port of the URL. Throws like `fetch` for an invalid
+   * request.
    */
   host?(request: FetchRequest): string;
-  /** Maximum concurrent reads per host, if less than SYNC_FETCH_PER_HOST. Default: SYNC_FETCH_PER_HOST. */
+  /**
+   * Maximum concurrent reads per host, if less than SYNC_FETCH_PER_HOST. Default:
+   * SYNC_FETCH_PER_HOST.
+   */
   readonly perHost?: number;
   /**
-   * Reads one document, once, and passes its bytes to `context.sink`. Rejects with a `SyncError`: `fetch_config_invalid` for an
-   * invalid entry, otherwise `fetch_failed` with `retryable` (the failure is transient) and `retryAfterSeconds`; any other error
-   * counts as `fetch_failed`, retryable. Messages must not contain secrets. Must end, with any error, when `context.signal` aborts.
+   * Reads one document, once, and passes its bytes to `context.sink`. Rejects with a `SyncError`:
+   * `fetch_config_invalid` for an invalid entry, otherwise `fetch_failed` with `retryable` (the
+   * failure is transient) and `retryAfterSeconds`; any other error counts as `fetch_failed`,
+   * retryable. Messages must not contain secrets. Must end, with any error, when `context.signal`
+   * aborts.
    */
   fetch(request: FetchRequest, context: FetchContext): Promise<FetchResult>;
   /** Closes connections. No fetch follows. */
@@ -53,16 +62,23 @@ export interface FetchContext {
   readonly signal: AbortSignal;
   /** Checks addresses of entries, and opens connections to them. */
   readonly outbound: Outbound;
-  /** The error class to throw, for a module that cannot import `policysync`; another copy of the class is not recognized. */
+  /**
+   * The error class to throw, for a module that cannot import `policysync`; another copy of the
+   * class is not recognized.
+   */
   readonly SyncError: typeof SyncError;
 }
 
 /**
- * Enforces SYNC_FETCH_ALLOW and SYNC_FETCH_DENY, and that no entry reaches the engine or the client itself. Both methods reject
- * with `address_refused`; if that is not `retryable`, the entry is not retried until it changes.
+ * Enforces SYNC_FETCH_ALLOW and SYNC_FETCH_DENY, and that no entry reaches the engine or the client
+ * itself. Both methods reject with `address_refused`; if that is not `retryable`, the entry is not
+ * retried until it changes.
  */
 export interface Outbound {
-  /** Returns the allowed addresses of `place`. Connect only to these: another lookup of the name may return others. */
+  /**
+   * Returns the allowed addresses of `place`. Connect only to these: another lookup of the name may
+   * return others.
+   */
   addresses(place: Endpoint): Promise<readonly CheckedAddress[]>;
   /** Opens a TCP connection to `place`. The caller closes it. */
   connect(place: Endpoint, signal: AbortSignal): Promise<Socket>;
@@ -76,18 +92,23 @@ export interface FetchSink {
   /** Maximum size of a document. */
   readonly limitBytes: number;
   /**
-   * Reads `source` to its end, with back pressure of the disk. Rejects with `fetch_too_large` beyond the limit, `fetch_not_json`
-   * unless the bytes are exactly one JSON value, `spool_unwritable`, or the error of `source`.
+   * Reads `source` to its end, with back pressure of the disk. Rejects with `fetch_too_large`
+   * beyond the limit, `fetch_not_json` unless the bytes are exactly one JSON value,
+   * `spool_unwritable`, or the error of `source`.
    */
   take(source: FetchSource): Promise<OwnedBody>;
 }
 
-/** Result of a read: a document, which the caller disposes of; `unchanged`: the caller's copy is current. */
+/**
+ * Result of a read: a document, which the caller disposes of; `unchanged`: the caller's copy is
+ * current.
+ */
 export type FetchResult = ({ outcome: 'body'; body: OwnedBody } & Validators) | { outcome: 'unchanged' };
 
 /**
- * Loads fetch providers from ES modules (SYNC_FETCH_PROVIDER_MODULES): file paths, relative to the working directory, or `file:`
- * URLs. Rejects with `config_invalid` for a module that cannot be loaded or has no provider as default export.
+ * Loads fetch providers from ES modules (SYNC_FETCH_PROVIDER_MODULES): file paths, relative to the
+ * working directory, or `file:` URLs. Rejects with `config_invalid` for a module that cannot be
+ * loaded or has no provider as default export.
  */
 export async function loadProviderModules(paths: readonly string[]): Promise<FetchProvider[]> {
   const providers: FetchProvider[] = [];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { type FetchProvider, type FetchRequest, type FetchResult, loadProviderModules } from './provider.js';
 import { createFetcher, type Fetcher } from './providers.js';
 import { createSpool } from './spool.js';

@@ -1,11 +1,11 @@
-import { firstOf, timerMs } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { firstOf, timerMs } from '../../lib/run/async.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { connectChecked } from '../outbound/connect-checked.js';
 import { OutboundGate } from '../outbound/gate.js';
 import { shownUrl } from './http-rules.js';
-import { createLimiter, type LimiterOptions } from './limiter.js';
+import { Limiter, type LimiterOptions } from './limiter.js';
 import type { FetchProvider, FetchRequest, FetchResult, FetchSource, Outbound } from './provider.js';
 import type { OnLarge, Spool } from './spool.js';
 
@@ -18,10 +18,11 @@ export interface FetcherOptions extends Omit<LimiterOptions, 'overdueAfterMs'> {
 /** Reads data source entries, each with the provider of its `config.fetcher`. */
 export interface Fetcher {
   /**
-   * Waits for a slot and reads one document, once. Resolves when the whole document has arrived and is one JSON value within the
-   * limit. Rejects with `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json` or `spool_unwritable`, with
-   * `retryable` for transient failures and the `retryAfterSeconds` of the source, or with the signal's reason. `onLarge` receives
-   * a large document while it arrives. `segments`: of the path that the document is for.
+   * Waits for a slot and reads one document, once. Resolves when the whole document has arrived and
+   * is one JSON value within the limit. Rejects with `fetch_config_invalid`, `fetch_failed`,
+   * `fetch_too_large`, `fetch_not_json` or `spool_unwritable`, with `retryable` for transient
+   * failures and the `retryAfterSeconds` of the source, or with the signal's reason. `onLarge`
+   * receives a large document while it arrives. `segments`: of the path that the document is for.
    */
   fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge, segments?: number): Promise<FetchResult>;
   /** Closes all connections. */
@@ -34,8 +35,9 @@ const OVERDUE_AFTER_MS = 1000;
 const GRACE_MS = 2000;
 
 /**
- * Creates a fetcher. `deps.spool` stores bodies and enforces the size limit. Entries without a provider use HTTP. `deps.gate`
- * restricts destinations. Throws `config_invalid` if two providers have the same name, or one has an invalid `perHost`.
+ * Creates a fetcher. `deps.spool` stores bodies and enforces the size limit. Entries without a
+ * provider use HTTP. `deps.gate` restricts destinations. Throws `config_invalid` if two providers
+ * have the same name, or one has an invalid `perHost`.
  */
 export function createFetcher(
   options: FetcherOptions,
@@ -47,7 +49,7 @@ export function createFetcher(
     connect: (place, signal) => connectChecked(gate, place, signal),
   };
   const byName = namesOf(providers);
-  const limiter = createLimiter({ ...options, overdueAfterMs: OVERDUE_AFTER_MS });
+  const limiter = new Limiter({ ...options, overdueAfterMs: OVERDUE_AFTER_MS });
 
   function providerOf({ url, config }: FetchRequest): FetchProvider {
     const name = config?.fetcher ?? '';
@@ -161,8 +163,8 @@ function createStop(): Stop {
 }
 
 /**
- * Returns the result of the read, or rejects after the grace period: a provider that ignores the signal must not keep its slot
- * forever.
+ * Returns the result of the read, or rejects after the grace period: a provider that ignores the
+ * signal must not keep its slot forever.
  */
 async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }: Stop): Promise<FetchResult> {
   try {

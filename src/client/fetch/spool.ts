@@ -1,18 +1,19 @@
 import { constants } from 'node:buffer';
 import { createHash, type Hash, randomBytes } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { depthLimit, JsonTooDeep } from '../../lib/json-check.js';
+import { depthLimit, JsonTooDeep } from '../../lib/json/json-check.js';
+import { makeFolder } from '../../lib/settings/private-files.js';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
 import type { ArrivingBody } from './arriving-file.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck, shortJson } from './document-check.js';
 
 /**
- * A body that its caller disposes of after the last read; disposing twice is harmless. A stream that has already opened the file
- * still delivers all bytes (POSIX keeps them until it is closed).
+ * A body that its caller disposes of after the last read; disposing twice is harmless. A stream
+ * that has already opened the file still delivers all bytes (POSIX keeps them until it is closed).
  */
 export type OwnedBody = Body & AsyncDisposable;
 
@@ -33,15 +34,20 @@ export interface SpoolOptions {
 /** Receives a large document while it arrives. Must return at once. */
 export type OnLarge = (arriving: ArrivingBody) => void;
 
-/** Stores documents: checks and hashes them as they arrive, and keeps large ones in files (design D34). */
+/**
+ * Stores documents: checks and hashes them as they arrive, and keeps large ones in files (design
+ * D34).
+ */
 export interface Spool {
   readonly limitBytes: number;
   /**
-   * Reads `source` to its end at the speed of the disk, and keeps the bytes unchanged. Rejects with `fetch_too_large` beyond the
-   * limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` if the file cannot be written, the signal's
-   * reason, or the error of `source`; leaves nothing behind then. Checks the signal between chunks, so a source that may hang must
-   * end by itself when the signal aborts. `onLarge` receives a large document while it arrives.
-   * `segments`: of the path that the document is for, which bound how deep it may be nested.
+   * Reads `source` to its end at the speed of the disk, and keeps the bytes unchanged. Rejects with
+   * `fetch_too_large` beyond the limit, `fetch_not_json` unless they are exactly one JSON value,
+   * `spool_unwritable` if the file cannot be written, the signal's reason, or the error of
+   * `source`; leaves nothing behind then. Checks the signal between chunks, so a source that may
+   * hang must end by itself when the signal aborts. `onLarge` receives a large document while it
+   * arrives. `segments`: of the path that the document is for, which bound how deep it may be
+   * nested.
    */
   spool(
     source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -51,7 +57,9 @@ export interface Spool {
   ): Promise<OwnedBody>;
 }
 
-/** Bytes in its file before others may read along: a smaller document has arrived before they start. */
+/**
+ * Bytes in its file before others may read along: a smaller document has arrived before they start.
+ */
 const LARGE_BYTES = 1024 * 1024;
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
@@ -60,7 +68,7 @@ const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES, largeBytes = LARGE_BYTES } = options;
   try {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await makeFolder(dir);
     for (const name of await readdir(dir)) {
       if (FILE_NAME.test(name)) await rm(join(dir, name), { force: true });
     }
@@ -145,8 +153,8 @@ function textOf(path: string, sizeBytes: number): string {
 type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes' | 'largeBytes'>>;
 
 /**
- * Collects bytes in memory, and moves them to a file beyond the limit. Writes one piece while it receives the next: there are never
- * more than two.
+ * Collects bytes in memory, and moves them to a file beyond the limit. Writes one piece while it
+ * receives the next: there are never more than two.
  */
 class Sink {
   sizeBytes = 0;
@@ -207,7 +215,10 @@ class Sink {
     }
   }
 
-  /** Starts to write the collected bytes after the current write. Returns the hash of all bytes so far. */
+  /**
+   * Starts to write the collected bytes after the current write. Returns the hash of all bytes so
+   * far.
+   */
   async #flush(): Promise<Hash> {
     await this.#written();
     const chunks = this.#chunks;

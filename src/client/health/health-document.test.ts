@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadSettings } from '../../lib/options.js';
+import { readSettings } from '../../lib/settings/options.js';
 import { CLIENT_SETTINGS } from '../options.js';
 import { healthPaths } from './health-document.js';
 
 function paths(env: Record<string, string>, flags: Record<string, string> = {}): string[] {
-  const { values } = loadSettings(CLIENT_SETTINGS, { env, flags });
+  const { values } = readSettings(CLIENT_SETTINGS, { env, flags });
   return healthPaths(values.healthDocument).map((path) => path.join('.'));
 }
 

@@ -7,15 +7,18 @@ const SYNC_PATH = parseDocPath('system/sync');
 /** Where OPAL has it (opal-protocol P6.4). */
 const OPAL_PATH = parseDocPath('system/opal');
 
-/** The places of the health document by the value of SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED; none where it is off. */
+/**
+ * The places of the health document by the value of SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED; none
+ * where it is off.
+ */
 export function healthPaths(enabled: boolean | 'opal'): readonly DocPath[] {
   if (enabled === false) return [];
   return enabled === 'opal' ? [SYNC_PATH, OPAL_PATH] : [SYNC_PATH];
 }
 
 /**
- * The health document for a status: what rules of applications read as `data.system.sync`. It always has the same shape, so
- * that no query is undefined.
+ * The health document for a status: what rules of applications read as `data.system.sync`. It
+ * always has the same shape, so that no query is undefined.
  */
 export function healthDocument(status: Status) {
   const { policy, data } = status.transactions;

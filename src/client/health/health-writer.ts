@@ -1,12 +1,15 @@
-import { type BackoffOptions, sleep } from '../../lib/async.js';
-import type { Logger } from '../../lib/log.js';
-import { RetryLoop } from '../../lib/retry-loop.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, sleep } from '../../lib/run/async.js';
+import { RetryLoop } from '../../lib/run/retry-loop.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import type { Status } from '../status/status.js';
 import { healthDocument } from './health-document.js';
 
-/** Least time between two writes: many small transactions a second must not become as many writes of this document. */
+/**
+ * Least time between two writes: many small transactions a second must not become as many writes of
+ * this document.
+ */
 const PAUSE_MS = 50;
 
 /** State of the health document in the engine. */
@@ -18,9 +21,10 @@ export interface HealthWriterState {
 }
 
 /**
- * Keeps the health document in the engine current: writes it after every transaction and whenever the engine is back, once for
- * changes that come together. It is plain base data, so that nothing is compiled for it (design D13). Nothing waits for it: a
- * failed write is retried and changes no transaction.
+ * Keeps the health document in the engine current: writes it after every transaction and whenever
+ * the engine is back, once for changes that come together. It is plain base data, so that nothing
+ * is compiled for it (design D13). Nothing waits for it: a failed write is retried and changes no
+ * transaction.
  */
 export class HealthWriter {
   readonly #paths: readonly DocPath[];

@@ -1,12 +1,11 @@
 import { docPathUrl } from '../../wire/doc-path.js';
-import { concerns, type KnownEntry } from '../desired/entry-table.js';
-import { type Layer, STATIC_ERA } from '../desired/layers.js';
+import { entryConcerns, type KnownEntry } from '../desired/entry-table.js';
+import { type Layer, onlyRemoves, STATIC_ERA } from '../desired/layers.js';
 import { staticLayers } from '../desired/policy-content.js';
 import type { PolicyEngine, Seal } from '../engine/engine.js';
 import type { ClientSettings } from '../options.js';
-import type { Applier } from '../reconcile/applier.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
-import type { EngineContent } from '../reconcile/engine-copy.js';
+import type { EngineContent, EngineCopy } from '../reconcile/engine-copy.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import { outermostDirectories } from '../topics.js';
 import type { BackupContent, BackupDocument, BackupEntry } from './backup-format.js';
@@ -14,7 +13,7 @@ import type { BackupContent, BackupDocument, BackupEntry } from './backup-format
 /** The parts of a client whose state is backed up. */
 export interface BackedUpParts {
   readonly engine: Pick<PolicyEngine, 'seals'>;
-  readonly applier: Applier;
+  readonly held: EngineCopy;
   readonly policy: PolicyUpdater;
   readonly data: DataUpdater;
 }
@@ -28,18 +27,24 @@ export type BackupSettings = Pick<
 /** The content of the client at one moment. */
 export interface Captured {
   readonly content: BackupContent;
-  /** `EngineSeals.writes` at that moment; undefined if the engine may not hold exactly this content. */
+  /**
+   * `EngineSeals.writes` at that moment; undefined if the engine may not hold exactly this content.
+   */
   readonly writes: number | undefined;
 }
 
-/** Captures the content of the client. Call it between two engine steps. The client owns the bodies: pin them. */
-export function captureContent({ engine, applier, policy, data }: BackedUpParts, settings: BackupSettings): Captured {
+/**
+ * Captures the content of the client. Call it between two engine steps. The client owns the bodies:
+ * pin them.
+ */
+export function captureContent({ engine, held, policy, data }: BackedUpParts, settings: BackupSettings): Captured {
   const documents: BackupDocument[] = [];
   // A policy that has just gone in is not yet what its updater holds.
-  let isExact = applier.isCertain && applier.policy?.modules === policy.held?.modules;
+  let isExact = held.isCertain && held.policy?.modules === policy.held?.modules;
   const add = (layer: Layer, blocked: string | undefined): void => {
     const known = data.entry(layer.id);
-    // Static data come from the policy part; a layer without an entry is about to be removed, unless it never had one.
+    // Static data come from the policy part; a layer without an entry is about to be removed,
+    // unless it never had one.
     if (layer.rank.era === STATIC_ERA) return;
     if (known === undefined && layer.rank.era > STATIC_ERA) {
       isExact = false;
@@ -47,8 +52,8 @@ export function captureContent({ engine, applier, policy, data }: BackedUpParts,
     }
     documents.push({ layer, blocked, entry: known === undefined ? undefined : entryOf(known, layer) });
   };
-  for (const layer of applier.layers.all()) add(layer, undefined);
-  for (const { layer, reason } of applier.blocked.values()) add(layer, reason);
+  for (const layer of held.layers.all()) add(layer, undefined);
+  for (const { layer, reason } of held.blocked.values()) add(layer, reason);
   const { position } = data;
   const content = {
     createdMs: Date.now(),
@@ -62,7 +67,8 @@ export function captureContent({ engine, applier, policy, data }: BackedUpParts,
 }
 
 function entryOf({ origin, epoch, entry, fetched }: KnownEntry, { content }: Layer): BackupEntry {
-  // A newer document may have been fetched that the engine does not hold yet: its validators do not belong to the layer.
+  // A newer document may have been fetched that the engine does not hold yet: its validators do not
+  // belong to the layer.
   const isOfLayer = content.kind !== 'put' || content.body.hash === fetched?.hash;
   return {
     origin,
@@ -85,8 +91,8 @@ export function pinDocuments(documents: readonly BackupDocument[]): () => Promis
 }
 
 /**
- * Returns the part of a backup that a client with these settings should hold: topics and updaters may have changed since.
- * `unused`: the documents that are left out.
+ * Returns the part of a backup that a client with these settings should hold: topics and updaters
+ * may have changed since. `unused`: the documents that are left out.
  */
 export function wantedContent(
   content: BackupContent,
@@ -94,7 +100,7 @@ export function wantedContent(
 ): { wanted: BackupContent; unused: readonly BackupDocument[] } {
   const topics = new Set(settings.dataTopics);
   const isWanted = ({ entry }: BackupDocument): boolean =>
-    settings.dataUpdaterEnabled && (entry === undefined || concerns({ topics: [...entry.topics] }, topics));
+    settings.dataUpdaterEnabled && (entry === undefined || entryConcerns({ topics: [...entry.topics] }, topics));
   return {
     wanted: {
       ...content,
@@ -111,7 +117,10 @@ export function sealOf({ id, position }: Pick<BackupContent, 'id' | 'position'>)
   return { backup: id, epoch: position.log?.epoch ?? null, seq: position.log?.applied_through ?? null };
 }
 
-/** Converts a backup for {@link Applier.load}. Throws `engine_refused` for an unusable static document. */
+/**
+ * Converts a backup for {@link Applier.load}. Throws `engine_refused` for an unusable static
+ * document.
+ */
 export function loadableContent({ policy, documents }: BackupContent): EngineContent {
   const statics = policy === undefined ? [] : staticLayers(policy);
   const held = documents.filter(({ blocked }) => blocked === undefined).map(({ layer }) => layer);
@@ -147,7 +156,10 @@ function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): Kno
     nextRank: undefined,
     origin: entry.origin,
     epoch: entry.epoch,
-    entry: { url: '', topics: [...entry.topics], dst_path: docPathUrl(layer.path), save_method: entry.saveMethod },
+    entry: {
+      ...{ url: '', topics: [...entry.topics], dst_path: docPathUrl(layer.path), save_method: entry.saveMethod },
+      ...(onlyRemoves(layer) && { only_removes: true }),
+    },
     transaction: '',
     state: blocked === undefined ? { kind: 'applied' } : { kind: 'blocked', error: blocked },
     fetched: entry.fetched,

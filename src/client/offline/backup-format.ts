@@ -2,13 +2,14 @@ import * as z from 'zod';
 import { docPathPointer } from '../../wire/doc-path.js';
 import type { PatchOp } from '../../wire/json-patch.js';
 import type { KnownEntry } from '../desired/entry-table.js';
-import type { Layer } from '../desired/layers.js';
+import { type Layer, onlyRemoves } from '../desired/layers.js';
 import type { PolicyContent } from '../desired/policy-content.js';
 import type { DataPosition } from '../reconcile/log-cursor.js';
 
 /**
- * Our backup file: one JSON document whose members stand in a fixed order, each on lines of its own, so that it is
- * written and read as a stream; documents stand in it byte for byte as they were fetched (design D33).
+ * Our backup file: one JSON document whose members stand in a fixed order, each on lines of its
+ * own, so that it is written and read as a stream; documents stand in it byte for byte as they were
+ * fetched (design D33).
  *
  *     {"format":"policysync-backup","version":1,"header":{...},
  *     "policy":{...},
@@ -18,8 +19,8 @@ import type { DataPosition } from '../reconcile/log-cursor.js';
  *     ],
  *     "checksum":"<hex SHA-256 of all bytes before this line>"}
  *
- * The header lists the documents in order with their sizes and hashes, and has no header values of data sources, nor
- * their URLs, which may carry credentials.
+ * The header lists the documents in order with their sizes and hashes, and has no header values of
+ * data sources, nor their URLs, which may carry credentials.
  */
 export const BACKUP_VERSION = 1;
 
@@ -59,7 +60,10 @@ export interface BackupContent {
   /** The directories and the scope that the policy was made for. */
   readonly directories: readonly string[];
   readonly scope: string;
-  /** Modules in load order and static data, with the commit hash; the hash is empty where it is not known. */
+  /**
+   * Modules in load order and static data, with the commit hash; the hash is empty where it is not
+   * known.
+   */
   readonly policy: PolicyContent | undefined;
   readonly position: DataPosition;
   readonly documents: readonly BackupDocument[];
@@ -104,6 +108,8 @@ export const backupHeader = z.strictObject({
       kind: z.enum(['put', 'patch', 'delete']),
       /** Pointers to objects of the document that go with their last member. */
       implied: z.array(z.string()).optional(),
+      /** A deletion that leaves static data as they are. */
+      only_removes: z.literal(true).optional(),
       size: count.nonnegative(),
       hash: sha256.nullable(),
       blocked: z.string().nullable(),
@@ -132,7 +138,10 @@ export const backupPolicy = z
   })
   .nullable();
 
-/** Returns the text of a layer among the documents; undefined for a whole body, which is copied unchanged. */
+/**
+ * Returns the text of a layer among the documents; undefined for a whole body, which is copied
+ * unchanged.
+ */
 export function layerText({ content }: Layer): string | undefined {
   switch (content.kind) {
     case 'put':
@@ -163,7 +172,9 @@ export function policyText(policy: PolicyContent | undefined): string {
   return JSON.stringify({ hash: policy.hash, modules: [...policy.modules], data: policy.data });
 }
 
-/** Returns the header of a content; `policySize` in bytes. Its JSON text omits undefined members. */
+/**
+ * Returns the header of a content; `policySize` in bytes. Its JSON text omits undefined members.
+ */
 export function headerOf(content: BackupContent, policySize: number): BackupHeader {
   const { position } = content;
   return {
@@ -191,6 +202,7 @@ export function headerOf(content: BackupContent, policySize: number): BackupHead
         rank: [layer.rank.era, layer.rank.seq, layer.rank.index],
         kind: layer.content.kind,
         implied: layer.content.kind === 'put' ? layer.content.implied?.map(docPathPointer) : undefined,
+        only_removes: onlyRemoves(layer) || undefined,
         size: body?.sizeBytes ?? Buffer.byteLength(text ?? ''),
         hash: body?.hash ?? null,
         blocked: blocked ?? null,

@@ -1,12 +1,13 @@
 import { constants } from 'node:buffer';
 import { constants as fs } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import * as z from 'zod';
 import { errorText, firstIssue, SyncError } from '../../lib/errors.js';
-import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
-import { JsonText } from '../../lib/json-text.js';
+import { checkJson, MANY_JSON_VALUES, parseJson } from '../../lib/json/json.js';
+import { JsonText, jsonKind, members } from '../../lib/json/json-text.js';
 import { parsePointer } from '../../wire/doc-path.js';
 import { parsePatch } from '../../wire/json-patch.js';
-import type { Layer } from '../desired/layers.js';
+import { type Layer, STATIC_ERA } from '../desired/layers.js';
 import type { PolicyContent } from '../desired/policy-content.js';
 import type { Spool } from '../fetch/spool.js';
 import {
@@ -25,7 +26,6 @@ import {
   POLICY_START,
 } from './backup-format.js';
 import { FileReader, utf8 } from './file-reader.js';
-import { readOpalBackup } from './opal-backup.js';
 
 /** Maximum length of the header line: hundreds of thousands of documents. */
 const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
@@ -34,10 +34,10 @@ const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
 const OPEN_AT_ONCE = fs.O_RDONLY | (fs.O_NONBLOCK ?? 0);
 
 /**
- * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last byte; returns
- * undefined if there is no file. Documents are spooled; the caller disposes of them. Throws
- * `backup_invalid` with the reason: cut short, changed, another version, not JSON, nothing in it. The message names no
- * path.
+ * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last
+ * byte; returns undefined if there is no file. Documents are spooled; the caller disposes of them.
+ * Throws `backup_invalid` with the reason: cut short, changed, another version, not JSON, nothing
+ * in it. The message names no path.
  */
 export async function readBackup(path: string, spool: Spool, signal: AbortSignal): Promise<BackupContent | undefined> {
   let file: FileHandle;
@@ -136,7 +136,7 @@ async function readDocument(
 }
 
 async function readContent(
-  { kind, size, hash, path, implied }: BackupHeader['documents'][number],
+  { kind, size, hash, path, implied, only_removes: removes }: BackupHeader['documents'][number],
   reader: FileReader,
   spool: Spool,
   signal: AbortSignal,
@@ -144,7 +144,7 @@ async function readContent(
   switch (kind) {
     case 'delete':
       await reader.expect('null');
-      return { kind };
+      return { kind, ...(removes && { onlyRemoves: true }) };
     case 'patch':
       // The checksum comes last: until then this may be anything.
       return { kind, ops: parsePatch(JsonText.parse(await reader.text(size)).text) };
@@ -197,5 +197,62 @@ function contentOf(
       seen: new Map(position.seen.map(([id, hash, rank]) => [id, { hash, rank: rankOf(rank) }])),
     },
     documents,
+  };
+}
+
+/** The modules in OPAL's backup file (opal-protocol P6.6), which has `data` beside them. */
+const policies = z.record(z.string(), z.string());
+
+/**
+ * Below static data: an OPAL backup mirrors everything in the engine, and all other sources take
+ * precedence.
+ */
+const OPAL_ERA = STATIC_ERA - 1;
+
+/** The part of the tree that the engine reserves. */
+const RESERVED = 'system';
+
+/**
+ * Reads a backup of an OPAL client. It has neither a commit nor log positions: its policy is served
+ * until the server's complete bundle arrives, and its data stay, member by member, until something
+ * is written there (design D11: nothing is removed because it is not listed). Adds spooled
+ * documents to `made`. Throws for any other file.
+ */
+async function readOpalBackup(
+  text: string,
+  spool: Spool,
+  made: BackupDocument[],
+  signal: AbortSignal,
+): Promise<BackupContent> {
+  try {
+    checkJson(text);
+  } catch (cause) {
+    throw new Error('it is not JSON', { cause });
+  }
+  const whole = jsonKind(text.trim()) === 'object' ? members(text.trim()) : new Map<string, string>();
+  const dataText = whole.get('data') ?? '';
+  const parsed = policies.safeParse(parseJson(whole.get('policies') ?? 'null'));
+  if (!parsed.success || jsonKind(dataText) !== 'object')
+    throw new Error('it is neither a backup of this program nor one of an OPAL client');
+  const data = members(dataText);
+  let index = 0;
+  for (const [key, member] of data) {
+    if (key === RESERVED) continue;
+    const body = await spool.spool([Buffer.from(member)], signal);
+    const rank = { era: OPAL_ERA, seq: 0, index: index++ };
+    made.push({
+      layer: { id: `opal-backup/${key}`, path: [key], rank, content: { kind: 'put', body } },
+      blocked: undefined,
+      entry: undefined,
+    });
+  }
+  const modules = new Map(Object.entries(parsed.data));
+  return {
+    createdMs: 0,
+    directories: [],
+    scope: '',
+    policy: modules.size === 0 ? undefined : { hash: '', modules, data: [] },
+    position: { epoch: undefined, era: 1, next: 1, lastSeq: 0, seen: new Map() },
+    documents: made,
   };
 }

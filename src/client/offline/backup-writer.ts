@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { makeFolder } from '../../lib/settings/private-files.js';
 import type { Body } from '../../wire/json-node.js';
 import {
   BACKUP_START,
@@ -18,13 +19,14 @@ import {
 } from './backup-format.js';
 
 /**
- * Replaces the backup at `path` atomically: writes a temporary file next to it, flushes it to disk and renames it. After a crash
- * there is either the old file or the new one. Rejects with `backup_unwritable` and keeps the old file.
+ * Replaces the backup at `path` atomically: writes a temporary file next to it, flushes it to disk
+ * and renames it. After a crash there is either the old file or the new one. Rejects with
+ * `backup_unwritable` and keeps the old file.
  */
 export async function writeBackup(path: string, content: BackupContent): Promise<void> {
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await makeFolder(dirname(path));
     const file = await open(temporary, 'wx', 0o600);
     try {
       await writeContent(file, content);

@@ -3,10 +3,10 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TempDir, tempDir } from '../../../test/support/temp-dir.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { createSpool } from '../fetch/spool.js';
-import { Backup, defaultBackupPath } from './backup.js';
+import { Backup, backupPath, defaultBackupPath } from './backup.js';
 import { pinDocuments } from './backup-content.js';
 import type { BackupContent } from './backup-format.js';
 
@@ -189,4 +189,13 @@ test('a failed write is over once the file has what the client holds, also witho
   await writeFile(path, 'the file of before');
   assert.equal(await backup.save(), 'unchanged');
   assert.equal(backup.state.error, undefined);
+});
+
+test('without offline mode no backup needs a path, nor a home folder', () => {
+  const none = (): string | undefined => undefined;
+  assert.equal(backupPath({ backupPath: undefined, offlineModeEnabled: false }, {}, none), undefined);
+  assert.equal(backupPath({ backupPath: '/b', offlineModeEnabled: true }, {}, none), '/b');
+  assert.throws(() => backupPath({ backupPath: undefined, offlineModeEnabled: true }, {}, none), {
+    message: 'HOME is not set, and this user has no home folder: set SYNC_STORE_BACKUP_PATH',
+  });
 });

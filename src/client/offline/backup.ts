@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { isAbort, SerialQueue, sleep } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
-import { stateHome } from '../../lib/home-path.js';
-import type { Logger } from '../../lib/log.js';
-import { makePrivate, openFolderProblem } from '../../lib/private-files.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { isAbort, SerialQueue, sleep } from '../../lib/run/async.js';
+import { stateHome } from '../../lib/settings/home-path.js';
+import { makePrivate, openFolderProblem } from '../../lib/settings/private-files.js';
 import type { Seal } from '../engine/engine.js';
+import type { ClientSettings } from '../options.js';
 import { type Captured, pinDocuments, sealOf } from './backup-content.js';
 import { type BackupContent, headerOf } from './backup-format.js';
 import { isEmpty } from './backup-reader.js';
@@ -24,8 +25,8 @@ export interface BackupState {
 }
 
 /**
- * The last-known-good backup of a client. Written when something has changed, and only with the state of a ready client
- * (opal-protocol P10.7).
+ * The last-known-good backup of a client. Written when something has changed, and only with the
+ * state of a ready client (opal-protocol P10.7).
  */
 export class Backup {
   readonly #options: { path: string; intervalMs: number };
@@ -42,8 +43,8 @@ export class Backup {
   #isRefused = false;
 
   /**
-   * `capture` returns the content of the client, or undefined while it is not ready. `seal` is called, with the `writes` of a
-   * capture, once the file has its content.
+   * `capture` returns the content of the client, or undefined while it is not ready. `seal` is
+   * called, with the `writes` of a capture, once the file has its content.
    */
   constructor(
     options: { path: string; intervalMs: number },
@@ -68,8 +69,8 @@ export class Backup {
   }
 
   /**
-   * Called when the file was loaded. `isWhole`: the client holds all of it, so that it need not be written again until something
-   * changes. The next save replaces a file of another program.
+   * Called when the file was loaded. `isWhole`: the client holds all of it, so that it need not be
+   * written again until something changes. The next save replaces a file of another program.
    */
   async loaded(content: BackupContent, isWhole = true): Promise<void> {
     this.#savedMs = content.createdMs > 0 ? content.createdMs : undefined;
@@ -86,8 +87,8 @@ export class Backup {
   }
 
   /**
-   * Saves the content of the client if it differs from the file. Rejects with `backup_unwritable`. Seals the engine afterwards;
-   * only the next save and {@link settled} wait for the seal.
+   * Saves the content of the client if it differs from the file. Rejects with `backup_unwritable`.
+   * Seals the engine afterwards; only the next save and {@link settled} wait for the seal.
    */
   save(): Promise<SaveResult> {
     const saved = this.#queue.run(() => this.#save());
@@ -173,9 +174,26 @@ export class Backup {
   }
 }
 
-/** `policysync/backup/opa.json` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
-export function defaultBackupPath(env: Readonly<Record<string, string | undefined>>): string {
-  return join(stateHome(env, 'SYNC_STORE_BACKUP_PATH'), 'policysync', 'backup', 'opa.json');
+/**
+ * `policysync/backup/opa.json` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory
+ * Specification).
+ */
+export function defaultBackupPath(
+  env: Readonly<Record<string, string | undefined>>,
+  look?: Parameters<typeof stateHome>[2],
+): string {
+  return join(stateHome(env, 'SYNC_STORE_BACKUP_PATH', look), 'policysync', 'backup', 'opa.json');
+}
+
+/**
+ * Where a client has its backup; undefined without offline mode, in which a user without a home
+ * folder needs no path for it.
+ */
+export function backupPath(
+  settings: Pick<ClientSettings, 'backupPath' | 'offlineModeEnabled'>,
+  ...[env, look]: Parameters<typeof defaultBackupPath>
+): string | undefined {
+  return settings.offlineModeEnabled ? (settings.backupPath ?? defaultBackupPath(env, look)) : undefined;
 }
 
 interface Fingerprint {
@@ -184,8 +202,8 @@ interface Fingerprint {
 }
 
 /**
- * Identifies a content: documents by their hashes, the policy by identity. Each reconnect advances `next`, for updates without
- * seqs; with seqs in the log this is no change.
+ * Identifies a content: documents by their hashes, the policy by identity. Each reconnect advances
+ * `next`, for updates without seqs; with seqs in the log this is no change.
  */
 function fingerprint(content: BackupContent): Fingerprint {
   const { position, ...header } = headerOf(content, 0);

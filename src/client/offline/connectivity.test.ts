@@ -5,7 +5,7 @@ import {
   type ConnectivityEvent,
   type ConnectivityOutcome,
   type ConnectivityState,
-  transition,
+  connectivityTransition,
 } from './connectivity.js';
 
 /** Conditions as a key: offline mode, disconnect default, backup loaded. */
@@ -40,7 +40,10 @@ const starts: ConnectivityOutcome = { next: 'connected', effects: ['start_follow
 const warns: ConnectivityOutcome = { next: 'connected', effects: ['warn_connecting', 'start_following'] };
 const busy: ConnectivityOutcome = { next: 'starting', effects: [], answer: 'starting' };
 
-/** The table of specification "Client server-connectivity", every cell of it: leaving one out does not compile. */
+/**
+ * The table of specification "Client server-connectivity", every cell of it: leaving one out does
+ * not compile.
+ */
 const EXPECTED: Record<ConnectivityState, Record<ConnectivityEvent, Record<Case, ConnectivityOutcome>>> = {
   starting: {
     start: {
@@ -79,7 +82,11 @@ for (const [state, events] of Object.entries(EXPECTED)) {
     test(`connectivity: ${state}, ${event}: what the table says, under all conditions`, () => {
       assert.deepEqual(Object.keys(cases).sort(), [...CASES].sort());
       for (const name of CASES) {
-        const outcome = transition(state as ConnectivityState, event as ConnectivityEvent, conditions(name));
+        const outcome = connectivityTransition(
+          state as ConnectivityState,
+          event as ConnectivityEvent,
+          conditions(name),
+        );
         assert.deepEqual(outcome, cases[name], name);
       }
     });

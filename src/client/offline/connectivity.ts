@@ -1,6 +1,7 @@
 /**
- * Whether the client follows the sync server: specification "Client server-connectivity" as a function, without I/O.
- * `starting` is "(start)" of that table: the time until it is known whether a backup can be served.
+ * Whether the client follows the sync server: specification "Client server-connectivity" as a
+ * function, without I/O. `starting` is "(start)" of that table: the time until it is known whether
+ * a backup can be served.
  */
 export type ConnectivityState = 'starting' | 'connected' | 'disconnected';
 
@@ -54,7 +55,10 @@ const stay = (next: ConnectivityState): Row => {
   return () => ({ next, effects: [] });
 };
 
-/** A switch that needs offline mode (specification connectivity.needs-offline-mode; opal-protocol P2.6). */
+/**
+ * A switch that needs offline mode (specification connectivity.needs-offline-mode; opal-protocol
+ * P2.6).
+ */
 const asked = (state: ConnectivityState, outcome: ConnectivityOutcome): Row => {
   return ({ offlineMode }) => (offlineMode ? outcome : { next: state, effects: [], answer: 'offline_mode_off' });
 };
@@ -89,7 +93,7 @@ const TABLE: Record<ConnectivityState, Record<ConnectivityEvent, Row>> = {
 };
 
 /** Returns the outcome of an event in a state under the given conditions. */
-export function transition(
+export function connectivityTransition(
   state: ConnectivityState,
   event: ConnectivityEvent,
   conditions: ConnectivityConditions,

@@ -1,7 +1,7 @@
-import type { BackoffOptions } from '../../lib/async.js';
 import { errorText } from '../../lib/errors.js';
+import type { BackoffOptions } from '../../lib/run/async.js';
 import type { ClientSettings } from '../options.js';
-import { Backup, defaultBackupPath } from './backup.js';
+import { Backup, backupPath } from './backup.js';
 import { captureContent } from './backup-content.js';
 import { Offline, type OfflineDeps } from './offline.js';
 import { type RestoreDeps, restoreBackup } from './restore.js';
@@ -15,7 +15,10 @@ export interface CreateOfflineDeps extends RestoreDeps {
 /** Timeout of the engine's seal, also at a stop. */
 const SEAL_MS = 2000;
 
-/** Creates the offline mode of a client: its connectivity and its backup. They do nothing until they run. */
+/**
+ * Creates the offline mode of a client: its connectivity and its backup. They do nothing until they
+ * run.
+ */
 export function createOffline(
   options: {
     settings: ClientSettings;
@@ -26,8 +29,10 @@ export function createOffline(
 ): { backup: Backup; offline: Offline } {
   const { settings, env, backoff } = options;
   const { keeper, engine, status, log } = deps;
+  // Nothing asks for it without offline mode.
+  const path = backupPath(settings, env) ?? '';
   const backup = new Backup(
-    { path: settings.backupPath ?? defaultBackupPath(env), intervalMs: settings.backupIntervalMs },
+    { path, intervalMs: settings.backupIntervalMs },
     {
       // Only the state of a ready client may replace the last backup.
       capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)),

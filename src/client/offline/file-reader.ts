@@ -32,7 +32,10 @@ export class FileReader {
     return utf8(Buffer.concat(pieces));
   }
 
-  /** Returns the bytes up to the next line feed, without it, as text. Throws if there is none within `limit` bytes. */
+  /**
+   * Returns the bytes up to the next line feed, without it, as text. Throws if there is none within
+   * `limit` bytes.
+   */
   async line(limit: number): Promise<string> {
     const pieces: Uint8Array[] = [];
     for (let length = 0; length <= limit; ) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import type { BackupContent } from './backup-format.js';
 import { Offline } from './offline.js';
 
@@ -46,7 +46,7 @@ function started(options: { disconnected: boolean; fails?: string }): {
         step('restore');
         return { content: CONTENT, isWhole: true, isHeld: false };
       },
-      applier: { isEmpty: false },
+      held: { isEmpty: false },
       policy: { wantComplete: () => step('want complete') },
       refetch: () => step('refetch'),
       log: silentLogger(),

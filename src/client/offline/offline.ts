@@ -1,7 +1,7 @@
-import { isAbort, SerialQueue } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import type { Applier } from '../reconcile/applier.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { isAbort, SerialQueue } from '../../lib/run/async.js';
+import type { EngineCopy } from '../reconcile/engine-copy.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { Backup, BackupState } from './backup.js';
 import {
@@ -10,7 +10,7 @@ import {
   type ConnectivityEffect,
   type ConnectivityEvent,
   type ConnectivityState,
-  transition,
+  connectivityTransition,
 } from './connectivity.js';
 import type { Restored } from './restore.js';
 
@@ -27,7 +27,7 @@ export interface OfflineDeps {
   readonly backup: Pick<Backup, 'save' | 'loaded' | 'refused' | 'run' | 'state'>;
   /** Reads the backup and fills the engine; see `restoreBackup`. */
   readonly restore: (signal: AbortSignal) => Promise<Restored | undefined>;
-  readonly applier: Pick<Applier, 'isEmpty'>;
+  readonly held: Pick<EngineCopy, 'isEmpty'>;
   readonly policy: Pick<PolicyUpdater, 'wantComplete'>;
   /** Schedules a check of server and sources for newer content. */
   readonly refetch: () => void;
@@ -43,8 +43,8 @@ export interface ConnectivityView {
 }
 
 /**
- * Executes the table of `connectivity.ts`: one event at a time; enters the next state only when all effects are done. If an effect
- * fails, the client returns to the previous state.
+ * Executes the table of `connectivity.ts`: one event at a time; enters the next state only when all
+ * effects are done. If an effect fails, the client returns to the previous state.
  */
 export class Offline {
   readonly #options: OfflineOptions;
@@ -95,8 +95,8 @@ export class Offline {
   }
 
   /**
-   * Stops following the server. Resolves once that has ended and the backup is saved. Rejects with `backup_unwritable`: the client
-   * then follows the server as before.
+   * Stops following the server. Resolves once that has ended and the backup is saved. Rejects with
+   * `backup_unwritable`: the client then follows the server as before.
    */
   disable(): Promise<ConnectivityAnswer> {
     return this.#ask('disable');
@@ -126,7 +126,7 @@ export class Offline {
 
   async #take(event: ConnectivityEvent): Promise<ConnectivityAnswer | undefined> {
     const before = this.#state;
-    const { next, effects, answer } = transition(before, event, this.#conditions);
+    const { next, effects, answer } = connectivityTransition(before, event, this.#conditions);
     try {
       for (const effect of effects) await this.#do(effect);
     } catch (error) {
@@ -141,7 +141,7 @@ export class Offline {
   }
 
   async #do(effect: ConnectivityEffect): Promise<void> {
-    const { follower, backup, policy, log, applier } = this.#deps;
+    const { follower, backup, policy, log, held } = this.#deps;
     const { policyEnabled } = this.#options;
     switch (effect) {
       case 'warn_connecting':
@@ -166,7 +166,7 @@ export class Offline {
       case 'refetch':
         return this.#deps.refetch();
       case 'load_backup':
-        if (applier.isEmpty && this.#signal !== undefined) await this.#restore(this.#signal);
+        if (held.isEmpty && this.#signal !== undefined) await this.#restore(this.#signal);
         return;
     }
   }

@@ -1,9 +1,10 @@
-import { type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
+import { EngineRefusal, engineProblemText } from '../../embedded/vocabulary.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { EngineRefusal, type PolicyEngine, problemText } from '../engine/engine.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, backoffMs, sleep } from '../../lib/run/async.js';
+import type { PolicyEngine } from '../engine/engine.js';
 import type { Spool } from '../fetch/spool.js';
-import type { Applier } from '../reconcile/applier.js';
+import type { EngineCopy } from '../reconcile/engine-copy.js';
 import type { EngineKeeper } from '../reconcile/engine-keeper.js';
 import type { Status } from '../status/status.js';
 import {
@@ -35,9 +36,10 @@ export interface Restored {
 }
 
 /**
- * Reads the backup and fills the engine with it, all or nothing, unless the engine holds it already; waits for the engine as
- * long as it takes. Returns what was loaded, or undefined if there is no backup. Throws `backup_invalid` when the file cannot be
- * used or the engine refuses its content; then engine and client hold nothing.
+ * Reads the backup and fills the engine with it, all or nothing, unless the engine holds it
+ * already; waits for the engine as long as it takes. Returns what was loaded, or undefined if there
+ * is no backup. Throws `backup_invalid` when the file cannot be used or the engine refuses its
+ * content; then engine and client hold nothing.
  */
 export async function restoreBackup(
   options: { path: string; settings: BackupSettings; backoff: BackoffOptions },
@@ -45,7 +47,7 @@ export async function restoreBackup(
   signal: AbortSignal,
 ): Promise<Restored | undefined> {
   const { settings, backoff } = options;
-  const { keeper, applier } = deps;
+  const { keeper, held } = deps;
   const content = await readBackup(options.path, deps.spool, signal);
   if (content === undefined) return undefined;
   const { wanted, unused } = wantedContent(content, settings);
@@ -65,7 +67,7 @@ export async function restoreBackup(
     keeper.begin();
     if (!isHeld) {
       const loadable = loadableContent(wanted);
-      const load = () => keeper.exclusive((step) => applier.load(loadable, step), signal);
+      const load = () => keeper.exclusive((step) => held.load(loadable, step), signal);
       await retryUntilAvailable(load, backoff, deps.log, signal);
     }
   } catch (error) {
@@ -104,7 +106,7 @@ async function retryUntilAvailable<T>(
 
 function refusedByEngine(error: unknown): SyncError {
   const [problem] = error instanceof EngineRefusal ? error.problems : [];
-  const reason = problem === undefined ? errorText(error) : problemText(problem);
+  const reason = problem === undefined ? errorText(error) : engineProblemText(problem);
   return new SyncError('backup_invalid', `the backup cannot be used: the engine refuses it: ${reason}`);
 }
 
@@ -112,17 +114,17 @@ function refusedByEngine(error: unknown): SyncError {
 export interface ResumeDeps {
   readonly engine: Pick<PolicyEngine, 'seals'>;
   readonly keeper: EngineKeeper;
-  readonly applier: Applier;
+  readonly held: EngineCopy;
 }
 
 /**
- * Continues with an engine of an earlier run of this client (design D23): if it has the seal of the backup, it holds exactly that
- * content, and nothing is written. Returns whether it has. Rejects with errors of the engine, and if the content does not fit the
- * settings of this client.
+ * Continues with an engine of an earlier run of this client (design D23): if it has the seal of the
+ * backup, it holds exactly that content, and nothing is written. Returns whether it has. Rejects
+ * with errors of the engine, and if the content does not fit the settings of this client.
  */
 export function resumeFrom(
   content: BackupContent,
-  { engine: { seals }, keeper, applier }: ResumeDeps,
+  { engine: { seals }, keeper, held }: ResumeDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
   const seal = sealOf(content);
@@ -130,7 +132,7 @@ export function resumeFrom(
   return keeper.resume(async () => {
     const loadable = loadableContent(content);
     if (!(await seals.claim(seal, signal))) return false;
-    applier.adopt(loadable);
+    held.adopt(loadable);
     return true;
   });
 }

@@ -1,4 +1,4 @@
-import { isAbort, sleep, Wakeup } from '../../lib/async.js';
+import { isAbort, sleep, Wakeup } from '../../lib/run/async.js';
 import type { ClientSettings } from '../options.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
@@ -16,8 +16,9 @@ interface RevalidationDeps {
 }
 
 /**
- * Checks for newer content after an engine has restarted and was refilled from memory, with a random delay: many engines may
- * restart at once, and all clients have the same servers and sources.
+ * Checks for newer content after an engine has restarted and was refilled from memory, with a
+ * random delay: many engines may restart at once, and all clients have the same servers and
+ * sources.
  */
 export class Revalidation {
   readonly #settings: RevalidationSettings;
@@ -50,7 +51,8 @@ export class Revalidation {
   #ask(): void {
     const { follower, policy, data } = this.#deps;
     const { connected } = follower.server;
-    // A deliberately disconnected client sends no requests; when it follows again, it requests everything.
+    // A deliberately disconnected client sends no requests; when it follows again, it requests
+    // everything.
     if (!follower.following) return;
     // If the connection is down, a reconnect requests both.
     if (this.#settings.policyUpdaterEnabled && connected) policy.requestComplete();

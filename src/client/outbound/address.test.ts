@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { canonicalAddress } from '../../lib/address.js';
+import { canonicalAddress } from '../../lib/net/address.js';
 import { isLinkLocal, isLoopbackAddress } from './address.js';
 
 test('an address has one form, however it is written', () => {

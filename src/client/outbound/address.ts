@@ -1,9 +1,12 @@
 import { isIP } from 'node:net';
-import { AddressRanges } from '../../lib/address.js';
+import { AddressRanges } from '../../lib/net/address.js';
 
 const LOOPBACK = new AddressRanges(['127.0.0.0/8', '::1', '0.0.0.0/8', '::']);
 
-/** Whether an address always means this machine: loopback, and the unspecified addresses, which connect to it. */
+/**
+ * Whether an address always means this machine: loopback, and the unspecified addresses, which
+ * connect to it.
+ */
 export function isLoopbackAddress(address: string): boolean {
   return LOOPBACK.has(address);
 }
@@ -21,7 +24,10 @@ const LINK_LOCAL = new AddressRanges([
 /** Their names, for lookups by a proxy. */
 const METADATA_NAMES = ['metadata', 'metadata.google.internal', 'metadata.goog', 'instance-data'];
 
-/** Whether a host is link-local or the metadata service of a cloud; `host`: a canonical address or a name. */
+/**
+ * Whether a host is link-local or the metadata service of a cloud; `host`: a canonical address or a
+ * name.
+ */
 export function isLinkLocal(host: string): boolean {
   return isIP(host) === 0 ? METADATA_NAMES.includes(host) : LINK_LOCAL.has(host);
 }

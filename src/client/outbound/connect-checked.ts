@@ -1,8 +1,11 @@
 import { Socket } from 'node:net';
-import type { Endpoint } from '../../lib/tls.js';
+import type { Endpoint } from '../../lib/net/tls.js';
 import { answerLookup, type CheckedAddress, type OutboundGate } from './gate.js';
 
-/** Creates a socket that connects only to these addresses, whatever its host; accepts the path of a Unix socket unchanged. */
+/**
+ * Creates a socket that connects only to these addresses, whatever its host; accepts the path of a
+ * Unix socket unchanged.
+ */
 export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
   const socket = new Socket();
   const open = socket.connect.bind(socket);
@@ -17,7 +20,10 @@ export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
   return Object.assign(socket, { connect });
 }
 
-/** Opens a connection that the gate allows. Rejects with `address_refused`, the error of the connection, or the signal's reason. */
+/**
+ * Opens a connection that the gate allows. Rejects with `address_refused`, the error of the
+ * connection, or the signal's reason.
+ */
 export async function connectChecked(gate: OutboundGate, place: Endpoint, signal: AbortSignal): Promise<Socket> {
   const addresses = await gate.addresses(place);
   signal.throwIfAborted();

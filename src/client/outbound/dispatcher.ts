@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
-import { type ConnectOptions, httpConnector, proxiedPool } from '../../lib/connect.js';
-import { endpointOf, readProxies } from '../../lib/proxy.js';
-import type { OutgoingTls } from '../../lib/tls.js';
+import { type ConnectOptions, httpConnector, proxiedPool } from '../../lib/net/connect.js';
+import { endpointOf, readProxies } from '../../lib/net/proxy.js';
+import type { OutgoingTls } from '../../lib/net/tls.js';
 import type { OutboundGate } from './gate.js';
 
 /** Options of {@link createDispatcher}. */
@@ -16,8 +16,9 @@ export interface DispatcherOptions {
 }
 
 /**
- * Creates HTTP connections, through a proxy if `env` names one (see `lib/proxy.ts`). `silenceTimeoutMs`: timeout of the response,
- * and between two chunks of it. Throws `config_invalid` for an invalid address of a proxy.
+ * Creates HTTP connections, through a proxy if `env` names one (see `lib/net/proxy.ts`).
+ * `silenceTimeoutMs`: timeout of the response, and between two chunks of it. Throws
+ * `config_invalid` for an invalid address of a proxy.
  */
 export function createDispatcher(
   silenceTimeoutMs: number,
@@ -47,7 +48,10 @@ export function createDispatcher(
   });
 }
 
-/** `connect` of an undici dispatcher for one origin: connects only to addresses that the gate has checked. */
+/**
+ * `connect` of an undici dispatcher for one origin: connects only to addresses that the gate has
+ * checked.
+ */
 export function gatedConnector(gate: OutboundGate, options: ConnectOptions, origin: URL): buildConnector.connector {
   const place = endpointOf(origin);
   const connect = httpConnector({ ...options, lookup: gate.lookup(place.port) });

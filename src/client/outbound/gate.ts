@@ -1,10 +1,10 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
-import { canonicalAddress } from '../../lib/address.js';
 import { SyncError } from '../../lib/errors.js';
-import { type PlaceRule, placeRule } from '../../lib/place-rules.js';
-import { endpointOf } from '../../lib/proxy.js';
-import type { Endpoint } from '../../lib/tls.js';
+import { canonicalAddress } from '../../lib/net/address.js';
+import { type PlaceRule, placeRule } from '../../lib/net/place-rules.js';
+import { endpointOf } from '../../lib/net/proxy.js';
+import type { Endpoint } from '../../lib/net/tls.js';
 import { isLinkLocal } from './address.js';
 import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
 
@@ -25,9 +25,10 @@ export interface CheckedAddress {
 }
 
 /**
- * Checks all requests to addresses that a peer names: data sources, callbacks, redirects of `GET /data/config`. Looks up names,
- * checks each address, and lets connections use only these, without a second lookup. Refuses with `address_refused`; retryable
- * if it refuses the address of a name, since names change.
+ * Checks all requests to addresses that a peer names: data sources, callbacks, redirects of
+ * `GET /data/config`. Looks up names, checks each address, and lets connections use only these,
+ * without a second lookup. Refuses with `address_refused`; retryable if it refuses the address of a
+ * name, since names change.
  */
 export class OutboundGate {
   readonly #allow: readonly PlaceRule[];
@@ -55,7 +56,10 @@ export class OutboundGate {
     return `${method} is not sent: SYNC_FETCH_METHODS has only ${this.#methods.join(', ')}`;
   }
 
-  /** Returns the allowed addresses of `target`. Connect only to these: another lookup may return others. */
+  /**
+   * Returns the allowed addresses of `target`. Connect only to these: another lookup may return
+   * others.
+   */
   async addresses(target: Endpoint): Promise<readonly CheckedAddress[]> {
     const place = normal(target);
     this.#checkName(place);
@@ -79,8 +83,8 @@ export class OutboundGate {
   }
 
   /**
-   * Rejects if `target` must not be reached through a proxy: by its name, or by its literal address. The proxy looks up names; the
-   * gate does so only if the port is one of ours.
+   * Rejects if `target` must not be reached through a proxy: by its name, or by its literal
+   * address. The proxy looks up names; the gate does so only if the port is one of ours.
    */
   async checkProxied(target: Endpoint): Promise<void> {
     const place = normal(target);
@@ -94,8 +98,8 @@ export class OutboundGate {
   }
 
   /**
-   * Rejects if a configured `Host` header names a refused place: one address may serve several names, and the header selects one
-   * of them.
+   * Rejects if a configured `Host` header names a refused place: one address may serve several
+   * names, and the header selects one of them.
    */
   async checkHostHeader(url: URL, host: string | undefined): Promise<void> {
     if (host === undefined) return;
@@ -115,7 +119,10 @@ export class OutboundGate {
     }
   }
 
-  /** `lookup` of a connection to `port`. Node does not call it for literal addresses: check those with {@link addresses}. */
+  /**
+   * `lookup` of a connection to `port`. Node does not call it for literal addresses: check those
+   * with {@link addresses}.
+   */
   lookup(port: number): LookupFunction {
     return (host, options, callback) => {
       this.addresses({ host, port }).then(

@@ -1,8 +1,8 @@
 import type { Dispatcher } from 'undici';
-import { type Dial, socketDial } from '../../lib/connect.js';
-import type { Logger } from '../../lib/log.js';
-import { endpointOf, readProxies } from '../../lib/proxy.js';
-import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../../lib/tls.js';
+import { type Dial, socketDial } from '../../lib/net/connect.js';
+import { endpointOf, readProxies } from '../../lib/net/proxy.js';
+import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../../lib/net/tls.js';
+import type { Logger } from '../../lib/observe/log.js';
 import { createDispatcher } from './dispatcher.js';
 import type { OutboundGate } from './gate.js';
 
@@ -16,8 +16,11 @@ export interface OutboundSettings {
   readonly clientKeyFile: string | undefined;
 }
 
-/** All outbound connections except to the engine: trusted authorities, the client's certificate, proxies. */
-export interface Outbound {
+/**
+ * All outbound connections except to the engine: trusted authorities, the client's certificate,
+ * proxies.
+ */
+export interface OutboundConnections {
   readonly tls: OutgoingTls;
   /** Opens the socket to the server. */
   readonly dial: Dial;
@@ -27,10 +30,15 @@ export interface Outbound {
   close(): void;
 }
 
-/** Timeout of a connection to the server, including the handshake of a tunnel (opal-protocol P1.1). */
+/**
+ * Timeout of a connection to the server, including the handshake of a tunnel (opal-protocol P1.1).
+ */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** The setting of an authority that has no effect, since the other one that it needs is not set; and what to do. Pure. */
+/**
+ * The setting of an authority that has no effect, since the other one that it needs is not set; and
+ * what to do. Pure.
+ */
 export function idleTrust({
   selfSignedAllowed,
   trustedCaFile,
@@ -46,14 +54,15 @@ export function idleTrust({
 }
 
 /**
- * Opens the connections of the settings. As in OPAL (opal-protocol P8.2), the CA file is used only with
- * SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED, in addition to the well-known authorities; verification is never off. Our own
- * certificate is sent only to the sync server, not to data sources. Rejects with `config_invalid`.
+ * Opens the connections of the settings. As in OPAL (opal-protocol P8.2), the CA file is used only
+ * with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED, in addition to the well-known authorities;
+ * verification is never off. Our own certificate is sent only to the sync server, not to data
+ * sources. Rejects with `config_invalid`.
  */
 export async function openOutbound(
   settings: OutboundSettings,
   { log, env }: { log: Logger; env: Readonly<Record<string, string | undefined>> },
-): Promise<Outbound> {
+): Promise<OutboundConnections> {
   const { selfSignedAllowed, trustedCaFile } = settings;
   const idle = idleTrust(settings);
   if (idle !== undefined) log.warn({}, idle.message);

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { canonicalAddress } from '../../lib/address.js';
-import type { Endpoint } from '../../lib/tls.js';
+import { canonicalAddress } from '../../lib/net/address.js';
+import type { Endpoint } from '../../lib/net/tls.js';
 import { isLoopbackAddress } from './address.js';
 
 /** Looks up all addresses of a name. */
@@ -21,8 +21,9 @@ interface Place extends Endpoint {
 }
 
 /**
- * The places that belong to this client: its engine, its API, its bundle service. If one is on this machine, its port counts as
- * ours at all addresses of this machine: it is unknown which of them it uses.
+ * The places that belong to this client: its engine, its API, its bundle service. If one is on this
+ * machine, its port counts as ours at all addresses of this machine: it is unknown which of them it
+ * uses.
  */
 export class OwnPlaces {
   readonly #deps: OwnPlacesDeps;
@@ -47,7 +48,10 @@ export class OwnPlaces {
     return this.#places.some((place) => place.port === port);
   }
 
-  /** Returns which of our places is at a canonical address; undefined: none. Rejects if that is unknown. */
+  /**
+   * Returns which of our places is at a canonical address; undefined: none. Rejects if that is
+   * unknown.
+   */
   async at(address: string, port: number): Promise<string | undefined> {
     for (const place of this.#places) {
       if (place.port !== port) continue;

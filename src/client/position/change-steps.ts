@@ -11,7 +11,10 @@ interface OpenUpdate {
   readonly open: Map<KnownEntry, boolean>;
   /** The engine took one of its entries. */
   wasWritten: boolean;
-  /** A later change took the place of an entry before the engine had it; `unfetched`: before its content was here. */
+  /**
+   * A later change took the place of an entry before the engine had it; `unfetched`: before its
+   * content was here.
+   */
   dropped: 'none' | 'fetched' | 'unfetched';
   isSealed: boolean;
 }
@@ -22,8 +25,8 @@ const TOLD_AGAIN = 10;
 const MAX_OPEN = 1000;
 
 /**
- * When this client heard of its last changes, fetched and applied them, for the server's `GET /trace`. The memory is bounded, and
- * nothing waits for it.
+ * When this client heard of its last changes, fetched and applied them, for the server's
+ * `GET /trace`. The memory is bounded, and nothing waits for it.
  */
 export class ChangeSteps {
   readonly #now: () => number;
@@ -50,7 +53,10 @@ export class ChangeSteps {
     };
   }
 
-  /** What became of the last commits is told again: a server that was started since knows nothing of it. */
+  /**
+   * What became of the last commits is told again: a server that was started since knows nothing of
+   * it.
+   */
   tellAgain(): void {
     for (const step of [...this.#commits.values()].slice(-TOLD_AGAIN)) this.#tell(step);
   }

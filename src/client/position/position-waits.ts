@@ -1,5 +1,5 @@
 /** How far this client is with one update of the log. */
-export type ApplyStatus =
+export type UpdateProgress =
   /** The client has not heard of it: the server has to be asked. */
   | 'unknown'
   /** It, or what overlaps its paths and came before it, is not in the engine yet. */
@@ -10,7 +10,7 @@ export type ApplyStatus =
 
 /** What {@link PositionWaits} asks. */
 export interface PositionWaitsDeps {
-  readonly status: (seq: number) => ApplyStatus;
+  readonly status: (seq: number) => UpdateProgress;
   /** Asks the server for updates that may be missing. */
   readonly catchUp: () => void;
 }
@@ -20,12 +20,12 @@ const NOTICE_MS = 100;
 
 interface Waiting {
   readonly seq: number;
-  readonly done: (status: ApplyStatus) => void;
+  readonly done: (status: UpdateProgress) => void;
 }
 
 /**
- * Waits until this client has applied an update (design D21: read your writes). Checks when something has changed, not at
- * intervals.
+ * Waits until this client has applied an update (design D21: read your writes). Checks when
+ * something has changed, not at intervals.
  */
 export class PositionWaits {
   readonly #deps: PositionWaitsDeps;
@@ -50,10 +50,10 @@ export class PositionWaits {
   }
 
   /**
-   * Waits until the update is applied or blocked, the time is up or the signal aborts; returns the status then. Asks the
-   * server for an update that the client has not heard of.
+   * Waits until the update is applied or blocked, the time is up or the signal aborts; returns the
+   * status then. Asks the server for an update that the client has not heard of.
    */
-  async wait(seq: number, timeoutMs: number, signal: AbortSignal): Promise<ApplyStatus> {
+  async wait(seq: number, timeoutMs: number, signal: AbortSignal): Promise<UpdateProgress> {
     const now = this.#deps.status(seq);
     if (isFinal(now) || timeoutMs <= 0) return now;
     return new Promise((resolve) => {
@@ -78,6 +78,6 @@ export class PositionWaits {
   }
 }
 
-function isFinal(status: ApplyStatus): boolean {
+function isFinal(status: UpdateProgress): boolean {
   return status === 'applied' || status === 'blocked';
 }

@@ -4,7 +4,10 @@ import fc from 'fast-check';
 import { MAX_LISTED_SEQS } from '../../wire/session.js';
 import { PositionTracker } from './position.js';
 
-/** A server's log, the way from it to one client, and what that client has really learned of: without any cleverness. */
+/**
+ * A server's log, the way from it to one client, and what that client has really learned of:
+ * without any cleverness.
+ */
 class NaiveWorld {
   readonly own = ['a', 'b'];
   readonly tracker = new PositionTracker(this.own);
@@ -12,7 +15,10 @@ class NaiveWorld {
   readonly learned = new Set<number>();
   readonly open = new Set<number>();
   wire: number[] = [];
-  /** A notice was lost on a connection that stayed: known only to the model until something tells the client. */
+  /**
+   * A notice was lost on a connection that stayed: known only to the model until something tells
+   * the client.
+   */
   lost = false;
 
   constructor() {
@@ -53,7 +59,10 @@ class NaiveWorld {
     this.tracker.arrived(seq, record.prev);
   }
 
-  /** As it is read: the answer has the heads, and who turns out to have missed more asks again from there. */
+  /**
+   * As it is read: the answer has the heads, and who turns out to have missed more asks again from
+   * there.
+   */
   pull(): void {
     this.tracker.isBehind(this.heads);
     const after = this.tracker.pullAfter;

@@ -9,12 +9,14 @@ export interface PositionRecord extends Position {
 }
 
 /**
- * Where a client is in an update log (design D20): which updates it has learned of, and which of them the engine does not
- * hold yet. Pure rules, no I/O. `through`: every update up to here is known. Updates beyond it have arrived while one
- * before them may be missing; they count as soon as that is ruled out.
+ * Where a client is in an update log (design D20): which updates it has learned of, and which of
+ * them the engine does not hold yet. Pure rules, no I/O. `through`: every update up to here is
+ * known. Updates beyond it have arrived while one before them may be missing; they count as soon as
+ * that is ruled out.
  *
- * A gap shows by topic: a notice has the seq before it on each of its topics. A connection keeps the order of seqs, so a gap
- * on a topic of this client shows at the next notice on that topic, or at a heartbeat.
+ * A gap shows by topic: a notice has the seq before it on each of its topics. A connection keeps
+ * the order of seqs, so a gap on a topic of this client shows at the next notice on that topic, or
+ * at a heartbeat.
  */
 export class PositionTracker {
   readonly #topics: readonly string[];
@@ -25,14 +27,22 @@ export class PositionTracker {
   /** Ids of the entries of an update that the engine does not hold yet. */
   readonly #open = new Map<number, Set<string>>();
   readonly #seqOf = new Map<string, number>();
-  /** Updates that an entry replaced before the engine had them, by that entry: their effect shows with it. */
+  /**
+   * Updates that an entry replaced before the engine had them, by that entry: their effect shows
+   * with it.
+   */
   readonly #replaced = new Map<string, Set<number>>();
   /** The last update on a topic before which none is missing; at least {@link #pulled}. */
   readonly #seen = new Map<string, number>();
-  /** All updates up to here are known for certain, on every topic of this client: they were read, or the server's heads say so. */
+  /**
+   * All updates up to here are known for certain, on every topic of this client: they were read, or
+   * the server's heads say so.
+   */
   #pulled = 0;
   /** Updates after that which were notified. */
   readonly #notified = new Set<number>();
+  /** Up to here the log was read as a load, which leaves out what later updates have replaced. */
+  #loaded = 0;
   /** Updates may have been missed: nothing moves `through` until the server was asked. */
   #isDoubtful = true;
 
@@ -44,9 +54,20 @@ export class PositionTracker {
     return this.#epoch;
   }
 
-  /** Every update up to here is known, as far as notices tell: a lost one on another topic shows with the next heartbeat. */
+  /**
+   * Every update up to here is known, as far as notices tell: a lost one on another topic shows
+   * with the next heartbeat.
+   */
   get through(): number {
     return this.#through;
+  }
+
+  /**
+   * Every update up to here is known for certain: nothing that is read from now on brings one of
+   * before.
+   */
+  get certain(): number {
+    return this.#isDoubtful || this.hasGap ? 0 : this.#pulled;
   }
 
   /** True while updates may be missing that the server was not asked for yet. */
@@ -64,6 +85,7 @@ export class PositionTracker {
     this.#epoch = epoch;
     this.#through = 0;
     this.#pulled = 0;
+    this.#loaded = 0;
     this.#isDoubtful = true;
     for (const known of [this.#beyond, this.#open, this.#seqOf, this.#replaced, this.#seen, this.#notified]) {
       known.clear();
@@ -71,8 +93,8 @@ export class PositionTracker {
   }
 
   /**
-   * Goes on from where another life of the client was. What was unresolved then has to be read again, so it begins before
-   * the first of these; with other topics it begins anew.
+   * Goes on from where another life of the client was. What was unresolved then has to be read
+   * again, so it begins before the first of these; with other topics it begins anew.
    */
   adopt(record: PositionRecord): void {
     this.enter(record.epoch);
@@ -81,7 +103,10 @@ export class PositionTracker {
     this.#pulled = this.#through;
   }
 
-  /** The connection was lost, or something tells that updates were: nothing counts as complete until the server is asked. */
+  /**
+   * The connection was lost, or something tells that updates were: nothing counts as complete until
+   * the server is asked.
+   */
   doubt(): void {
     this.#isDoubtful = true;
   }
@@ -91,7 +116,10 @@ export class PositionTracker {
     return seq <= this.#pulled || this.#notified.has(seq);
   }
 
-  /** A notice of an update arrived, with the seq before it on each of its topics. True: one before it may be missing. */
+  /**
+   * A notice of an update arrived, with the seq before it on each of its topics. True: one before
+   * it may be missing.
+   */
   arrived(seq: number, prev: SeqByTopic | undefined): boolean {
     if (!this.knows(seq)) {
       this.#notified.add(seq);
@@ -101,7 +129,10 @@ export class PositionTracker {
     return this.hasGap;
   }
 
-  /** Every update up to `seq` was read from the server, from {@link pullAfter} on; `isAll`: up to the head of the log. */
+  /**
+   * Every update up to `seq` was read from the server, from {@link pullAfter} on; `isAll`: up to
+   * the head of the log.
+   */
   pulled(seq: number, isAll: boolean): void {
     this.#knowsUpTo(seq);
     this.#through = Math.max(this.#through, seq);
@@ -109,7 +140,15 @@ export class PositionTracker {
     this.#advance();
   }
 
-  /** The server retains no updates: what was missed up to its head is gone, and what has arrived is all there will be. */
+  /** The log was read up to `seq` as a load: {@link mayBeReplaced}. */
+  loaded(seq: number): void {
+    this.#loaded = Math.max(this.#loaded, seq);
+  }
+
+  /**
+   * The server retains no updates: what was missed up to its head is gone, and what has arrived is
+   * all there will be.
+   */
   skipped(head: number): void {
     this.pulled(Math.max(head, this.#through, ...this.#beyond.keys()), true);
   }
@@ -120,8 +159,8 @@ export class PositionTracker {
   }
 
   /**
-   * The last seq by topic, as the server sees it now. True: updates are missing here, and {@link pullAfter} is from where
-   * on. What was taken for complete too early is taken back.
+   * The last seq by topic, as the server sees it now. True: updates are missing here, and
+   * {@link pullAfter} is from where on. What was taken for complete too early is taken back.
    */
   isBehind(heads: SeqByTopic): boolean {
     const missing = this.#topics.filter((topic) => (heads[topic] ?? 0) > this.#seenOn(topic));
@@ -153,7 +192,10 @@ export class PositionTracker {
     if (open?.size === 0) this.#open.delete(seq);
   }
 
-  /** An entry is no longer wanted, since a later one (`by`) replaces it that the engine does not hold yet. */
+  /**
+   * An entry is no longer wanted, since a later one (`by`) replaces it that the engine does not
+   * hold yet.
+   */
   replaced(id: string, by: string): void {
     const seq = this.#seqOf.get(id);
     const waiting = this.#replaced.get(id);
@@ -176,7 +218,20 @@ export class PositionTracker {
     return this.#open.has(seq) || [...this.#replaced.values()].some((seqs) => seqs.has(seq));
   }
 
-  /** The position; undefined where there is no log. With very many open updates it says less than is true, never more. */
+  /**
+   * True for an update that a load did not name, while the engine lacks a later one that it did
+   * name: that one may stand for both.
+   */
+  mayBeReplaced(seq: number): boolean {
+    if (seq > this.#loaded) return false;
+    for (const open of this.#open.keys()) if (open > seq && open <= this.#loaded) return true;
+    return false;
+  }
+
+  /**
+   * The position; undefined where there is no log. With very many open updates it says less than is
+   * true, never more.
+   */
   get position(): Position | undefined {
     return this.#positionWith(this.#open);
   }
@@ -204,8 +259,8 @@ export class PositionTracker {
   }
 
   /**
-   * {@link record} for another life of the client. What is to be replaced by an update that the engine does not hold yet is
-   * unresolved there: of neither there is anything.
+   * {@link record} for another life of the client. What is to be replaced by an update that the
+   * engine does not hold yet is unresolved there: of neither there is anything.
    */
   get resumable(): PositionRecord | undefined {
     const replaced = [...this.#replaced.values()].flatMap((seqs) => [...seqs]);
@@ -235,7 +290,8 @@ export class PositionTracker {
       const own = this.#topics.filter((topic) => prev[topic] !== undefined);
       if (seq > this.#through && own.some((topic) => (prev[topic] ?? 0) > this.#seenOn(topic))) return;
       this.#beyond.delete(seq);
-      // A server that does not say what was before keeps the order, and is asked after each reconnect.
+      // A server that does not say what was before keeps the order, and is asked after each
+      // reconnect.
       if (own.length === 0) this.#knowsUpTo(seq);
       for (const topic of own) this.#seen.set(topic, Math.max(this.#seenOn(topic), seq));
       this.#through = Math.max(this.#through, seq);

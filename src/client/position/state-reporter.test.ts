@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { until } from '../../../test/support/until.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { ChangeSteps } from './change-steps.js';
 import { StateReporter } from './state-reporter.js';
 

@@ -1,12 +1,12 @@
-import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { isAbort, sleep, Wakeup } from '../../lib/run/async.js';
 import type { SocketSession } from '../../pubsub/socket-client.js';
 import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type SessionReport } from '../../wire/session.js';
 import type { ChangeSteps } from './change-steps.js';
 
 /** A report without its client and time. */
-export type ReportedState = Omit<SessionReport, 'client_id' | 'at' | 'position' | 'steps'> & {
+export type StateToReport = Omit<SessionReport, 'client_id' | 'at' | 'position' | 'steps'> & {
   readonly position: Position | undefined;
 };
 
@@ -18,12 +18,12 @@ const ANSWER_MS = 10_000;
 const REFUSED_MS = 1000;
 
 /**
- * Reports the state of this client to the server (design D31): soon after a change and with every heartbeat, so that a lost
- * report does not matter. Nothing waits for it.
+ * Reports the state of this client to the server (design D31): soon after a change and with every
+ * heartbeat, so that a lost report does not matter. Nothing waits for it.
  */
 export class StateReporter {
   readonly clientId: string;
-  readonly #state: () => ReportedState;
+  readonly #state: () => StateToReport;
   readonly #steps: Pick<ChangeSteps, 'take' | 'tellAgain'>;
   readonly #debounceMs: number;
   readonly #traced: <T>(work: () => Promise<T>) => Promise<T>;
@@ -33,7 +33,7 @@ export class StateReporter {
   constructor(
     options: { clientId: string; debounceMs?: number },
     deps: {
-      state: () => ReportedState;
+      state: () => StateToReport;
       steps: Pick<ChangeSteps, 'take' | 'tellAgain'>;
       traced?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
       log: Logger;

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
-import { EngineRefusal } from '../engine/engine.js';
 import { DataEvents } from '../status/data-events.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
@@ -36,7 +36,10 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Runs the steps, and then until all is settled; returns the bodies that were fetched, and those that layers hold. */
+/**
+ * Runs the steps, and then until all is settled; returns the bodies that were fetched, and those
+ * that layers hold.
+ */
 async function run(steps: readonly Step[]): Promise<{ fetched: Map<Body, number>; held: Set<Body> }> {
   const fetched = new Map<Body, number>();
   let engine: 'takes' | 'refuses' | 'away' = 'takes';
@@ -106,7 +109,7 @@ async function run(steps: readonly Step[]): Promise<{ fetched: Map<Body, number>
   }
   stop.abort();
   await running;
-  const layers = [...applier.layers.all(), ...[...applier.blocked.values()].map(({ layer }) => layer)];
+  const layers = [...applier.held.layers.all(), ...[...applier.held.blocked.values()].map(({ layer }) => layer)];
   const held = layers.flatMap(({ content }) => (content.kind === 'put' ? [content.body] : []));
   return { fetched, held: new Set(held) };
 }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/catch-up-page.js';
 import { type PeerDataConfig, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText, nodeText } from '../../wire/json-node.js';
-import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/updates.js';
 import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
@@ -32,7 +32,10 @@ interface Page {
   readonly updates: readonly (readonly [seq: number, ...entries: Entry[]])[];
 }
 
-/** A data updater whose server answers what the test says: pages of updates in turn, one configuration. */
+/**
+ * A data updater whose server answers what the test says: pages of updates in turn, one
+ * configuration.
+ */
 function scripted(script: {
   pages?: (query: UpdatesQuery) => Page | Promise<Page>;
   topics?: readonly string[];
@@ -82,7 +85,7 @@ function scripted(script: {
     },
   );
   const value = (path: string): unknown => {
-    const node = applier.layers.compose(parseDocPath(path));
+    const node = applier.held.layers.compose(parseDocPath(path));
     return node === undefined ? undefined : JSON.parse(nodeText(node));
   };
   const notify = (seq: number, prev: number, entries: readonly Entry[], epoch = 'one', topic = 'policy_data'): void => {
@@ -149,7 +152,8 @@ describe('catching up with updates', () => {
       notice(1, 0);
       notice(3, 1);
       await settled(() => value('/n3') === 3);
-      // A gap on this topic: the first question fails, the answer to the second shows that it did not ask for enough.
+      // A gap on this topic: the first question fails, the answer to the second shows that it did
+      // not ask for enough.
       [head, fails] = [5, 1];
       notice(5, 4);
       await settled(() => value('/n2') === 2 && updater.pending.length === 0);
@@ -181,6 +185,96 @@ describe('catching up with updates', () => {
       await updater.refresh();
       await settled(() => updater.pending.length === 0);
       assert.deepEqual([value('/a'), value('/b')], [1, 2]);
+    });
+  });
+
+  it('compares with all that is left where the tail does not go back so far: what is not there is gone', async () => {
+    let [head, isDropped] = [2, false];
+    const { updater, value, connect, queries } = scripted({
+      pages: ({ after }) =>
+        isDropped
+          ? { head, from: 'fold', updates: [[2, { dst_path: '/b', data: 2 }]] }
+          : {
+              ...{ head, from: 'tail' },
+              updates: after > 0 ? [] : [1, 2].map((seq) => [seq, { dst_path: seq === 1 ? '/a' : '/b', data: seq }]),
+            },
+      heads: () => ({ policy_data: head }),
+    });
+    await runs(updater, async () => {
+      connect(2);
+      await settled(() => updater.pending.length === 0 && value('/a') === 1);
+      // A heartbeat tells of a deletion that the log has forgotten: no load is open.
+      [head, isDropped] = [3, true];
+      updater.heartbeat({ epoch: 'one', heads: { policy_data: 3 } });
+      await settled(() => value('/a') === undefined, 'what was deleted stays');
+      await settled(() => updater.pending.length === 0);
+      assert.deepEqual([value('/b'), updater.logPosition?.applied_through], [2, 3]);
+      assert.deepEqual([queries.at(-1)?.after, queries.at(-1)?.from], [2, undefined]);
+    });
+  });
+
+  it('forgets a deletion that stands over nothing once everything before it is known', async () => {
+    const { updater, applier, value, connect, notify } = scripted({
+      pages: () => ({ head: 0, from: 'tail', updates: [] }),
+    });
+    const removes = (dst_path: string): Entry => ({ dst_path, save_method: 'DELETE', only_removes: true });
+    const beat = (head: number): void => updater.heartbeat({ epoch: 'one', heads: { policy_data: head } });
+    const held = (): string[] => [...applier.held.layers.all()].map(({ path }) => path.join('/')).sort();
+    await runs(updater, async () => {
+      connect(0);
+      await settled(() => updater.pending.length === 0);
+      for (let at = 0; at < 50; at++) {
+        notify(2 * at + 1, 2 * at, [{ dst_path: `/gone/d${at}`, data: 1 }]);
+        notify(2 * at + 2, 2 * at + 1, [removes(`/gone/d${at}`)]);
+      }
+      notify(101, 100, [{ dst_path: '/a', data: { b: 1, c: 2 } }]);
+      notify(102, 101, [removes('/a/b'), { dst_path: '/d', save_method: 'DELETE' }]);
+      await settled(() => updater.pending.length === 0 && updater.logPosition?.applied_through === 102);
+      assert.equal(held().length, 53, 'one before each may be missing');
+      beat(102);
+      await settled(() => held().length === 3);
+      assert.deepEqual(held(), ['a', 'a/b', 'd'], 'what stands over a document, or over data of a commit');
+      assert.deepEqual([value('/a'), updater.applyStatus(100)], [{ c: 2 }, 'applied']);
+      notify(103, 102, [{ dst_path: '/gone/d7', data: 7 }]);
+      await settled(() => value('/gone/d7') === 7);
+    });
+  });
+
+  it('reads a fold on where it broke, and then what came meanwhile', async () => {
+    let [isDropped, fails] = [false, 1];
+    const asked: (string | number)[][] = [];
+    const { updater, value, connect } = scripted({
+      pages: ({ after, from = 'position' }) => {
+        if (!isDropped) {
+          const updates = [1, 2, 3].map((seq) => [seq, { dst_path: `/n${seq}`, data: seq }] as const);
+          return { head: 3, from: 'tail', updates: after > 0 ? [] : updates };
+        }
+        asked.push([from, after]);
+        if (from === 'position' && after === 3) {
+          return { head: 5, from: 'fold', more: true, updates: [[2, { dst_path: '/n2', data: 2 }]] };
+        }
+        if (from === 'fold') {
+          if (fails-- > 0) throw new SyncError('server_refused', 'no', { retryable: true });
+          return { head: 6, from: 'fold', updates: [[5, { dst_path: '/n5', data: 5 }]] };
+        }
+        // What the first page had is deleted since, and the last one does not say so.
+        return { head: 6, from: 'tail', updates: [[6, { dst_path: '/n2', save_method: 'DELETE' }]] };
+      },
+    });
+    await runs(updater, async () => {
+      connect(3);
+      await settled(() => updater.pending.length === 0 && value('/n3') === 3);
+      isDropped = true;
+      connect(6);
+      await settled(() => value('/n5') === 5 && value('/n2') === undefined && updater.pending.length === 0);
+      assert.deepEqual(asked, [
+        ['position', 3],
+        ['fold', 2],
+        ['fold', 2],
+        ['position', 5],
+      ]);
+      assert.deepEqual(['/n1', '/n2', '/n3'].map(value), [undefined, undefined, undefined]);
+      assert.equal(updater.logPosition?.applied_through, 6);
     });
   });
 
@@ -331,6 +425,36 @@ describe('catching up with updates', () => {
     stop.abort();
   });
 
+  it('what a load does not name is not in while what may have replaced it is not', async () => {
+    let answer: (text: string) => void = () => undefined;
+    const { updater, value, connect, notify } = scripted({
+      // Update 3 put /doc, too, and 4 patched what 3 had put: the fold has one document of both.
+      pages: () => ({
+        head: 6,
+        from: 'fold',
+        updates: [
+          [2, { dst_path: '/a', data: 2 }],
+          [5, { dst_path: '/doc', url: 'http://slow/' }],
+          [6, { dst_path: '/b', data: 6 }],
+        ],
+      }),
+      source: () => new Promise((resolve) => (answer = resolve)),
+    });
+    const stop = new AbortController();
+    void updater.run(stop.signal);
+    connect(6);
+    await settled(() => value('/a') === 2 && value('/b') === 6);
+    const status = () => [2, 3, 4, 5, 6].map((seq) => updater.applyStatus(seq));
+    assert.deepEqual(status(), ['applied', 'pending', 'pending', 'pending', 'applied']);
+    notify(7, 6, [{ dst_path: '/c', data: 7 }]);
+    await settled(() => value('/c') === 7);
+    assert.equal(updater.applyStatus(7), 'applied');
+    answer('5');
+    await settled(() => value('/doc') === 5);
+    assert.deepEqual(status(), ['applied', 'applied', 'applied', 'applied', 'applied']);
+    stop.abort();
+  });
+
   it('a patch that the fold has worked into its document is not applied once more', async () => {
     let goOn: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => (goOn = resolve));
@@ -403,7 +527,8 @@ describe('catching up with updates', () => {
       await settled(() => updater.pending.length === 0);
       connect(2);
       await settled(() => updater.logPosition?.applied_through === 4 && updater.pending.length === 0);
-      // Both were on their way while the fold was read; 3 is superseded there, 4 a part of the document.
+      // Both were on their way while the fold was read; 3 is superseded there, 4 a part of the
+      // document.
       notify(3, 2, [{ dst_path: '/a', data: { list: [1, 2] } }]);
       notify(4, 3, [{ dst_path: '/a/list', save_method: 'PATCH', data: [{ op: 'add', path: '/-', value: 3 }] }]);
       await settled(() => updater.pending.length === 0);

@@ -1,29 +1,32 @@
+import { type EngineProblem, EngineRefusal, engineProblemText } from '../../embedded/vocabulary.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, nodeAt } from '../../wire/json-node.js';
 import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
-import { type PackagePlace, packagePlaces } from '../engine/bundle-archive.js';
-import { type EngineProblem, EngineRefusal, type PolicySet, problemText } from '../engine/engine.js';
-import { AUTHZ_PATH, AUTHZ_REASON } from '../engine/opa-authz.js';
+import type { PolicySet } from '../engine/engine.js';
+import { type PackagePlace, packagePlaces } from '../engine/modules/bundle-roots.js';
+import { AUTHZ_PATH, AUTHZ_REASON } from '../engine/opa/opa-authz.js';
 
-/** A layer that the engine refuses as long as policy and the documents around it stay as they are (design D10). */
+/**
+ * A layer that the engine refuses as long as policy and the documents around it stay as they are
+ * (design D10).
+ */
 export interface BlockedLayer {
   readonly layer: Layer;
   readonly reason: string;
 }
 
 /**
- * Throws a refusal when a value that is no object lies at or above a root, the place of `what`: the engine cannot hold
- * both. `policy`: whose packages the roots are, so that the refusal names one.
+ * Throws a refusal when a value that is no object lies at or above a root, the place of `what`: the
+ * engine cannot hold both. `policy`: whose packages the roots are, so that the refusal names one.
  */
 export function assertRoomFor(
   layers: LayerSet,
-  roots: readonly DocPath[],
+  roots: Iterable<DocPath>,
   { what = 'a policy package', policy }: { readonly what?: string; readonly policy?: PolicySet } = {},
 ): void {
-  const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
+  const places = outermostFirst([...roots].flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
   for (const path of places) {
-    const node = layers.compose(path);
-    if (node === undefined || isObject(node)) continue;
+    if (!layers.isValueAt(path)) continue;
     const message = `the document at ${docPathText(path)} is no object, but it is the place of ${what}`;
     const declared = policy && packagePlaces(policy).find((place) => isAtOrBelow(place.path, path));
     throw new EngineRefusal(message, [{ message, conflictPath: path, ...placeOf(declared) }]);
@@ -53,8 +56,8 @@ export function assertNotReserved(layers: readonly Layer[], reserved: readonly D
 }
 
 /**
- * Throws a refusal for a policy that would take over a document of the client's own. `above`: a package above one takes
- * it over, too (a bundle owns everything below its packages).
+ * Throws a refusal for a policy that would take over a document of the client's own. `above`: a
+ * package above one takes it over, too (a bundle owns everything below its packages).
  */
 export function assertPackagesNotReserved(policy: PolicySet, reserved: readonly DocPath[], above: boolean): void {
   const problems = packagePlaces(policy).flatMap((place): EngineProblem[] => {
@@ -95,7 +98,7 @@ export function refusalReason({ problems, message }: EngineRefusal): string {
 
 function problemReason(problem: EngineProblem): string {
   const { conflictPath: at, file, row } = problem;
-  if (at === undefined || file === undefined) return problemText(problem);
+  if (at === undefined || file === undefined) return engineProblemText(problem);
   return `${docPathText(at)} is defined by a rule (${file}${row === undefined ? '' : `:${row}`})`;
 }
 

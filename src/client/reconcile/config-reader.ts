@@ -1,9 +1,9 @@
-import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
-import { RetryLoop } from '../../lib/retry-loop.js';
+import type { BackoffOptions } from '../../lib/run/async.js';
+import { RetryLoop } from '../../lib/run/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
-import { concerns, entryIdentity, entryPath } from '../desired/entry-table.js';
-import { behind } from '../position/pull.js';
+import { entryConcerns, entryIdentity, entryPath } from '../desired/entry-table.js';
+import { behindError } from '../position/pull.js';
 import type { ReaderDeps } from './load.js';
 
 /** Asks for a data configuration. */
@@ -18,7 +18,8 @@ export interface ConfigReaderDeps extends ReaderDeps {
 }
 
 /**
- * Reads the data configuration: the base entries and, where the server keeps them together, what it retained.
+ * Reads the data configuration: the base entries and, where the server keeps them together, what it
+ * retained.
  */
 export class ConfigReader {
   readonly loop: RetryLoop;
@@ -91,13 +92,15 @@ export class ConfigReader {
     load.wholeRead(config.epoch === undefined ? undefined : config.head);
   }
 
-  /** The base entries of a server that keeps them apart, or of the external API that it leads to. */
+  /**
+   * The base entries of a server that keeps them apart, or of the external API that it leads to.
+   */
   async #readBase(signal: AbortSignal): Promise<void> {
     const { cursor } = this.#deps;
     const { asks, config } = await this.#ask(this.#deps.fetchBase, signal);
     const { epoch, head } = config;
     if (epoch === cursor.epoch && head !== undefined && head < cursor.position.through) {
-      throw behind(head, cursor.position.through);
+      throw behindError(head, cursor.position.through);
     }
     this.#wasRead = true;
     if (epoch !== undefined && epoch !== cursor.epoch) cursor.enter(epoch);
@@ -116,19 +119,23 @@ export class ConfigReader {
     return { config, asks };
   }
 
-  /** Learns the entries of a configuration; returns their ids. `unplaced`: the place of those without one. */
+  /**
+   * Learns the entries of a configuration; returns their ids. `unplaced`: the place of those
+   * without one.
+   */
   #learn(config: PeerDataConfig, unplaced: number, asks: boolean): Set<string> {
     const { cursor, entries, topics } = this.#deps;
     const { transaction } = this.#deps.load;
     const seen = new Set<string>();
     const counts = new Map<number, number>();
     const listed = config.entries
-      .filter((entry) => concerns(entry, topics))
+      .filter((entry) => entryConcerns(entry, topics))
       .map((entry) => {
         const { seq = unplaced, origin = 'base' } = entry;
         const isUpdate = origin === 'update' && entry.seq !== undefined;
-        // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
-        // a reconnect nor a new log supersedes what was published below it (design D11).
+        // A base entry is the same one in every log: while its source has nothing new it keeps its
+        // place, so that neither a reconnect nor a new log supersedes what was published below it
+        // (design D11).
         const id = isUpdate ? cursor.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
         seen.add(id);
         return { entry, id, seq, origin, isUpdate };
@@ -142,7 +149,10 @@ export class ConfigReader {
     return seen;
   }
 
-  /** Removes base entries that are no longer listed where the server is sure, and stops reading them otherwise. */
+  /**
+   * Removes base entries that are no longer listed where the server is sure, and stops reading them
+   * otherwise.
+   */
   #compare({ epoch, head, base_set: isSet }: PeerDataConfig, seen: ReadonlySet<string>): void {
     const { entries } = this.#deps;
     if (epoch !== undefined && head !== undefined && isSet === true) entries.removeMissing('base', head, seen);

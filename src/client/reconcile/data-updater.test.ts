@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
-import { silentLogger } from '../../lib/log.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../../wire/json-node.js';
-import { EngineRefusal } from '../engine/engine.js';
 import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
@@ -45,7 +45,7 @@ function updaterWith(more: Parts = {}) {
     },
   );
   const value = (path: string): string | undefined => {
-    const node = applier.layers.compose(parseDocPath(path));
+    const node = applier.held.layers.compose(parseDocPath(path));
     return node?.kind === 'leaf' ? node.text() : undefined;
   };
   return { updater, applier, status, value };
@@ -85,7 +85,7 @@ async function winsOverBackup(epoch: string | undefined): Promise<void> {
     rank,
     content: { kind: 'put', body: bodyOfText('"old"') },
   } as const;
-  await applier.load({ policy: undefined, layers: [layer], blocked: [] }, never);
+  await applier.held.load({ policy: undefined, layers: [layer], blocked: [] }, never);
   updater.adopt({ epoch, era: 1, next: 58, lastSeq: 57, seen: new Map() }, [
     {
       ...{ id: layer.id, path: ['a'], rank, nextRank: undefined, origin: 'update', epoch, transaction: '' },

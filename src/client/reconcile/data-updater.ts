@@ -1,11 +1,11 @@
-import type { BackoffOptions } from '../../lib/async.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import type { BackoffOptions } from '../../lib/run/async.js';
+import type { UpdatesPage, UpdatesQuery } from '../../wire/catch-up-page.js';
 import type { PeerUpdate } from '../../wire/data.js';
-import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/position.js';
-import type { ApplyStatus } from '../position/position-waits.js';
+import type { UpdateProgress } from '../position/position-waits.js';
 import type { DataEvents } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
@@ -44,6 +44,8 @@ export interface DataUpdaterDeps {
   readonly fetchConfig: FetchConfig;
   /** Base entries and updates apart, of a server with sessions (design D15). */
   readonly fetchBase?: FetchConfig | undefined;
+  /** See {@link UpdatesQuery.ended}. */
+  readonly ended?: boolean | undefined;
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
   /** Receives all events of data updates. */
   readonly events: DataEvents;
@@ -53,9 +55,9 @@ export interface DataUpdaterDeps {
 }
 
 /**
- * Learns what the engine's documents should be (design D6): entries of the base configuration and data updates, each with
- * its place in the order. Here is what happens when the server says something; what is read of it, what is desired then
- * and where the log is are parts of their own.
+ * Learns what the engine's documents should be (design D6): entries of the base configuration and
+ * data updates, each with its place in the order. Here is what happens when the server says
+ * something; what is read of it, what is desired then and where the log is are parts of their own.
  */
 export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
@@ -68,7 +70,7 @@ export class DataUpdater {
 
   constructor({ topics: list, backoff, pollMinMs = POLL_MIN_MS }: DataUpdaterOptions, deps: DataUpdaterDeps) {
     this.#deps = deps;
-    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, events, traces, log } = deps;
+    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, ended, events, traces, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
     const cursor = new LogCursor(list, log);
     events.subscribe(cursor.onData);
@@ -79,7 +81,7 @@ export class DataUpdater {
     const load = new Load({ cursor, entries, events });
     const shared = { topics, session: this.#session, cursor, entries, load, events, log };
     this.#config = new ConfigReader({ backoff }, { ...shared, fetchConfig, fetchBase: fetchBase ?? fetchConfig });
-    this.#updates = new UpdateReader({ backoff }, { ...shared, fetchUpdates });
+    this.#updates = new UpdateReader({ backoff }, { ...shared, fetchUpdates, ended });
     this.#cursor = cursor;
     this.#entries = entries;
     this.#load = load;
@@ -100,7 +102,7 @@ export class DataUpdater {
   }
 
   /** See {@link DesiredEntries.applyStatus}. */
-  applyStatus(seq: number): ApplyStatus {
+  applyStatus(seq: number): UpdateProgress {
     return this.#entries.applyStatus(seq);
   }
 
@@ -130,15 +132,19 @@ export class DataUpdater {
     this.#entries.adopt(entries, position.seen);
   }
 
-  /** What is under way, for people; empty when every known entry is applied, or withheld by the engine. */
+  /**
+   * What is under way, for people; empty when every known entry is applied, or withheld by the
+   * engine.
+   */
   get pending(): string[] {
     const loops = [this.#config.loop, this.#updates.loop, this.#entries.loop].filter((loop) => !loop.idle);
     return [...loops.map((loop) => `${loop.name}: ${loop.error ?? 'under way'}`), ...this.#entries.pending];
   }
 
   /**
-   * Call after each (re)connect, once subscribed, and before any notice of that connection is handed in: learns what came
-   * while it was away. A server with sessions says where its log is; undefined for all others.
+   * Call after each (re)connect, once subscribed, and before any notice of that connection is
+   * handed in: learns what came while it was away. A server with sessions says where its log is;
+   * undefined for all others.
    */
   connected(start: SessionStart | undefined): void {
     const [session, cursor] = [this.#session, this.#cursor];
@@ -194,15 +200,23 @@ export class DataUpdater {
   /** The server says where its log is now: what is missing is asked for at once (design D31). */
   heartbeat({ epoch, heads }: { epoch: string; heads: SeqByTopic }): void {
     const log = this.#logOf(epoch);
-    const isBehind = this.#session.isApart && log === 'same' && this.#cursor.position.isBehind(heads);
+    const isComparable = this.#session.isApart && log === 'same';
+    const isBehind = isComparable && this.#cursor.position.isBehind(heads);
+    const isCurrent = isComparable && !isBehind;
     const action = this.#actionFor('heartbeat', log, isBehind ? 'behind' : 'current');
     if (action === 'read_all') this.resync();
     else if (action === 'catch_up') this.catchUp();
+    else if (isCurrent && this.#isAtRest) this.#entries.forgetRemovals(this.#cursor.position.certain);
+  }
+
+  /** Nothing is being read from the server. */
+  get #isAtRest(): boolean {
+    return this.#updates.loop.idle && this.#config.loop.idle && !this.#load.isOpen;
   }
 
   /**
-   * Asks every source whether it has something newer than what is held, and the server, too, where it is `connected`; otherwise
-   * the next connection does that.
+   * Asks every source whether it has something newer than what is held, and the server, too, where
+   * it is `connected`; otherwise the next connection does that.
    */
   revalidate(connected: boolean): void {
     this.#entries.revalidate();
@@ -215,8 +229,8 @@ export class DataUpdater {
   }
 
   /**
-   * {@link resync} for somebody who waits: settles as the first read that begins after the call ends. A read that fails
-   * is tried again all the same.
+   * {@link resync} for somebody who waits: settles as the first read that begins after the call
+   * ends. A read that fails is tried again all the same.
    */
   refresh(): Promise<void> {
     const read = this.#config.nextRead();
@@ -258,7 +272,10 @@ export class DataUpdater {
     this.#positionChanged();
   }
 
-  /** Runs until the signal aborts; then every fetch has ended. May run again after that, and goes on where it was. */
+  /**
+   * Runs until the signal aborts; then every fetch has ended. May run again after that, and goes on
+   * where it was.
+   */
   async run(signal: AbortSignal): Promise<void> {
     try {
       await Promise.all([this.#entries.run(signal), this.#config.loop.run(signal), this.#updates.loop.run(signal)]);

@@ -1,8 +1,8 @@
-import { type BackoffOptions, TaskSet } from '../../lib/async.js';
-import type { Logger } from '../../lib/log.js';
-import type { RetryLoop } from '../../lib/retry-loop.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, TaskSet } from '../../lib/run/async.js';
+import type { RetryLoop } from '../../lib/run/retry-loop.js';
 import type { PeerEntry } from '../../wire/data.js';
-import { docPathText } from '../../wire/doc-path.js';
+import { docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import type { EntryEvent } from '../desired/entry-state.js';
 import {
   type Entries,
@@ -13,9 +13,9 @@ import {
   isRead,
   type KnownEntry,
 } from '../desired/entry-table.js';
-import { compareRank, type Rank } from '../desired/layers.js';
+import { compareRank, type Layer, onlyRemoves, type Rank, STATIC_ERA } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
-import type { ApplyStatus } from '../position/position-waits.js';
+import type { UpdateProgress } from '../position/position-waits.js';
 import { type DataEvents, isLoad } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
@@ -44,8 +44,9 @@ export interface EntryPlace {
 }
 
 /**
- * The entries that are desired, each with its place in the order (design D6): which join, and which are dropped because a later
- * one replaces them. Fetcher and writer report events and carry out the effects of these. An entry that fails holds up no other.
+ * The entries that are desired, each with its place in the order (design D6): which join, and which
+ * are dropped because a later one replaces them. Fetcher and writer report events and carry out the
+ * effects of these. An entry that fails holds up no other.
  */
 export class DesiredEntries {
   readonly #deps: DesiredEntriesDeps;
@@ -53,6 +54,8 @@ export class DesiredEntries {
   readonly #table = new EntryTable();
   readonly table: Entries = this.#table;
   readonly #writer: EntryWriter;
+  /** Deletions that only remove, and that the engine has: see {@link forgetRemovals}. */
+  readonly #removals = new Set<KnownEntry>();
   readonly #fetcher: EntryFetcher;
 
   constructor(options: { backoff: BackoffOptions; pollMinMs: number }, deps: DesiredEntriesDeps) {
@@ -84,17 +87,20 @@ export class DesiredEntries {
       );
   }
 
-  /** Entries whose content is here and waits for the first policy; see `EngineCopy.takesDocuments`. */
+  /**
+   * Entries whose content is here and waits for the first policy; see `EngineCopy.takesDocuments`.
+   */
   get awaitingPolicy(): KnownEntry[] {
-    if (this.#deps.applier.takesDocuments) return [];
+    if (this.#deps.applier.held.takesDocuments) return [];
     return [...this.#table.all()].filter(({ state }) => state.kind === 'ready');
   }
 
   /**
-   * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
-   * that overlaps its paths (design D21). Of an update that does not concern this client it is `applied`, too.
+   * How the client stands to an update: `applied` when the engine has it, or what replaced it, and
+   * everything before it that overlaps its paths (design D21). Of an update that does not concern
+   * this client it is `applied`, too.
    */
-  applyStatus(seq: number): ApplyStatus {
+  applyStatus(seq: number): UpdateProgress {
     const { cursor } = this.#deps;
     const { position } = cursor;
     if (!position.knows(seq) || (position.isDoubtful && seq > position.through)) return 'unknown';
@@ -103,7 +109,8 @@ export class DesiredEntries {
       .flatMap((entry) => this.#table.overlapping(entry.path))
       .filter(({ state: { kind }, rank }) => kind !== 'applied' && rank.era === cursor.era && rank.seq <= seq);
     if (open.some((entry) => entry.state.kind === 'blocked')) return 'blocked';
-    return open.length > 0 || position.isHidden(seq) ? 'pending' : 'applied';
+    if (open.length > 0 || position.isHidden(seq)) return 'pending';
+    return own.length === 0 && position.mayBeReplaced(seq) ? 'pending' : 'applied';
   }
 
   /** Seqs of updates of the log that the engine refuses until policy or data change. */
@@ -113,7 +120,10 @@ export class DesiredEntries {
     return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
   }
 
-  /** What the engine holds though no log and no configuration has it (any more): it is listed and stays (design D11). */
+  /**
+   * What the engine holds though no log and no configuration has it (any more): it is listed and
+   * stays (design D11).
+   */
   get orphans(): KnownEntry[] {
     return [...this.#table.all()].filter((entry) => this.#isOrphan(entry));
   }
@@ -135,10 +145,14 @@ export class DesiredEntries {
     return pruned;
   }
 
-  /** Hands an event to an entry and carries out its effects. `transaction`: the one that lists it. */
+  /**
+   * Hands an event to an entry and carries out its effects. `transaction`: the one that lists it.
+   */
   #apply(entry: KnownEntry, event: EntryEvent, transaction = entry.transaction): void {
     const { events } = this.#deps;
     const { effects, discard } = this.#table.apply(entry, event);
+    if (entry.entry.only_removes === true && entry.state.kind === 'applied') this.#removals.add(entry);
+    else if (this.#removals.size > 0) this.#removals.delete(entry);
     if (discard !== undefined) this.#writer.discard(discard);
     for (const effect of effects) {
       switch (effect) {
@@ -173,8 +187,39 @@ export class DesiredEntries {
     this.#fetcher.adopt(seen);
     for (const entry of entries) {
       this.#table.set(entry);
+      if (entry.entry.only_removes === true && entry.state.kind === 'applied') this.#removals.add(entry);
       this.#deps.events.emit({ kind: 'settled', entry });
     }
+  }
+
+  /**
+   * Forgets deletions that only remove (design D48) and stand over nothing. Call it when everything
+   * up to `certain` is known, and nothing is being read: then nothing older than one of them comes
+   * any more. One that stands over a document stays until that is replaced.
+   */
+  forgetRemovals(certain: number): void {
+    const { cursor } = this.#deps;
+    const found: KnownEntry[] = [];
+    for (const entry of this.#removals) {
+      if (!cursor.has(entry) || entry.rank.seq > certain) continue;
+      this.#removals.delete(entry);
+      if (!this.#standsOver(entry)) found.push(entry);
+    }
+    if (found.length > 0) this.#tasks.add(this.#writer.forget(found));
+  }
+
+  #standsOver({ path, rank }: KnownEntry): boolean {
+    const { layers, blocked } = this.#deps.applier.held;
+    const isOlder = (other: Layer): boolean =>
+      other.rank.era !== STATIC_ERA && !onlyRemoves(other) && compareRank(other.rank, rank) < 0;
+    const isWithheld = [...blocked.values()].some(({ layer }) => isOlder(layer) && pathsOverlap(layer.path, path));
+    return (
+      isWithheld ||
+      layers.overlapping(path).some(isOlder) ||
+      this.#table
+        .overlapping(path)
+        .some((other) => other.entry.only_removes !== true && compareRank(other.rank, rank) < 0)
+    );
   }
 
   /** Writes what arrives until the signal aborts; continues where it was stopped. */
@@ -194,7 +239,10 @@ export class DesiredEntries {
     await this.#tasks.settled();
   }
 
-  /** An entry is desired at this place. `asks`: the source of a known base entry is asked for something new. */
+  /**
+   * An entry is desired at this place. `asks`: the source of a known base entry is asked for
+   * something new.
+   */
   learn(entry: PeerEntry, place: EntryPlace, asks = true): void {
     const known = this.#table.get(place.id);
     if (known === undefined) this.#add(entry, place);
@@ -223,7 +271,8 @@ export class DesiredEntries {
       state: { kind: 'fetching', error: undefined },
       fetched: undefined,
     };
-    // One that was replaced stays away while its source has nothing new: that is known once it has arrived.
+    // One that was replaced stays away while its source has nothing new: that is known once it has
+    // arrived.
     const mayStayAway = origin === 'base' && this.seen.has(id);
     if (entryReplaces(entry) && !mayStayAway) this.#dropUnwritten(fresh);
     this.#table.set(fresh);
@@ -241,7 +290,10 @@ export class DesiredEntries {
     this.#apply(known, { kind: 'listed', asks: moves || ((asks || isPacedAnew) && mayDiffer), resumes }, transaction);
   }
 
-  /** A base entry, or one of an earlier load, counts for this transaction; one of an update stays with its update. */
+  /**
+   * A base entry, or one of an earlier load, counts for this transaction; one of an update stays
+   * with its update.
+   */
   #join(entry: KnownEntry, transaction: string): void {
     const { events } = this.#deps;
     const counts = entry.origin === 'base' || isLoad(entry.transaction);
@@ -254,14 +306,17 @@ export class DesiredEntries {
   /** Drops earlier entries at or below the path that the engine never had. */
   #dropUnwritten({ id, path, rank }: KnownEntry): void {
     for (const other of this.#table.atOrBelow(path)) {
-      const isWritten = this.#deps.applier.layers.get(other.id) !== undefined || other.state.kind === 'blocked';
+      const isWritten = this.#deps.applier.held.layers.get(other.id) !== undefined || other.state.kind === 'blocked';
       if (compareRank(other.rank, rank) >= 0 || isWritten) continue;
       this.#deps.cursor.position.replaced(other.id, id);
       this.#apply(other, { kind: 'dropped' });
     }
   }
 
-  /** Asks the sources of all applied updates whether they have something newer; those of base entries are asked with each load. */
+  /**
+   * Asks the sources of all applied updates whether they have something newer; those of base
+   * entries are asked with each load.
+   */
   revalidate(): void {
     for (const entry of [...this.#table.all()]) {
       if (entry.origin === 'update' && isRead(entry.entry) && entry.entry.url !== '') this.#fetcher.revalidate(entry);
@@ -272,7 +327,7 @@ export class DesiredEntries {
   async #remove(entry: KnownEntry): Promise<boolean> {
     const { applier } = this.#deps;
     this.#apply(entry, { kind: 'dropped' });
-    if (applier.layers.get(entry.id) === undefined) {
+    if (applier.held.layers.get(entry.id) === undefined) {
       this.#unblock(entry.id);
       return true;
     }
@@ -284,14 +339,15 @@ export class DesiredEntries {
   /** Nobody wants a withheld document any more. */
   #unblock(id: string): void {
     const { applier } = this.#deps;
-    const content = applier.blocked.get(id)?.layer.content;
-    applier.unblock(id);
+    const content = applier.held.blocked.get(id)?.layer.content;
+    applier.held.unblock(id);
     if (content?.kind === 'put') this.#writer.discard(content.body);
   }
 
   /**
-   * Removes what a complete fold of this log, up to `head`, no longer has (design D11). Without an epoch, or of another log,
-   * nothing is removed. What a later entry covers is dropped when that one is applied.
+   * Removes what a complete fold of this log, up to `head`, no longer has (design D11). Without an
+   * epoch, or of another log, nothing is removed. What a later entry covers is dropped when that
+   * one is applied.
    */
   removeMissing(origin: KnownEntry['origin'], head: number, seen: ReadonlySet<string>): void {
     const { name } = this.#deps.cursor;
@@ -304,14 +360,14 @@ export class DesiredEntries {
   }
 
   /**
-   * Stops reading base entries that are no longer listed, also where the configuration does not say that they are gone (an
-   * external API, an OPAL server): what the engine holds of them stays.
+   * Stops reading base entries that are no longer listed, also where the configuration does not say
+   * that they are gone (an external API, an OPAL server): what the engine holds of them stays.
    */
   stopUnlisted(seen: ReadonlySet<string>): void {
     const { applier } = this.#deps;
     for (const entry of [...this.#table.all()]) {
       if (entry.origin !== 'base' || seen.has(entry.id)) continue;
-      this.#apply(entry, { kind: 'unlisted', isHeld: applier.layers.get(entry.id) !== undefined });
+      this.#apply(entry, { kind: 'unlisted', isHeld: applier.held.layers.get(entry.id) !== undefined });
       if (this.#table.get(entry.id) === undefined) this.#unblock(entry.id);
     }
   }
@@ -319,11 +375,14 @@ export class DesiredEntries {
   /** See {@link EntryWriter.withDocuments}. */
   readonly withDocuments: WithDocuments = (step) => this.#writer.withDocuments(step);
 
-  /** Policy has changed: which entries are withheld may have, too, and the first one is what others wait for. */
+  /**
+   * Policy has changed: which entries are withheld may have, too, and the first one is what others
+   * wait for.
+   */
   policyChanged(): void {
     const { applier } = this.#deps;
     for (const entry of this.#table.all()) {
-      const withheld = applier.blocked.get(entry.id);
+      const withheld = applier.held.blocked.get(entry.id);
       if (withheld !== undefined) this.#apply(entry, { kind: 'withheld', error: withheld.reason });
       else if (entry.state.kind === 'blocked' && this.#isHeld(entry)) this.#apply(entry, { kind: 'admitted' });
     }
@@ -332,7 +391,7 @@ export class DesiredEntries {
 
   /** True when the engine holds what was fetched last. */
   #isHeld({ id, fetched }: KnownEntry): boolean {
-    const content = this.#deps.applier.layers.get(id)?.content;
+    const content = this.#deps.applier.held.layers.get(id)?.content;
     if (content?.kind !== 'put') return content !== undefined;
     return fetched === undefined || content.body.hash === fetched.hash;
   }

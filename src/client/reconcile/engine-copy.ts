@@ -1,12 +1,13 @@
-import { members } from '../../lib/json-text.js';
-import { outermost } from '../../lib/path-tree.js';
+import { EngineRefusal, type Region } from '../../embedded/vocabulary.js';
+import { members } from '../../lib/json/json-text.js';
+import { outermost, PathSet } from '../../lib/json/path-tree.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, membersOf, nodeAt, nodeText } from '../../wire/json-node.js';
 import { regoPackage } from '../../wire/rego-package.js';
 import { type DataOp, diffNodes, type Layer, LayerSet, STATIC_ERA } from '../desired/layers.js';
-import { packageRoots } from '../engine/bundle-archive.js';
-import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
-import { regoOutline } from '../engine/rego-outline.js';
+import type { PolicyEngine, PolicySet } from '../engine/engine.js';
+import { packageRoots } from '../engine/modules/bundle-roots.js';
+import { regoOutline } from '../engine/modules/rego-outline.js';
 import {
   assertNotReserved,
   assertPackagesNotReserved,
@@ -16,7 +17,7 @@ import {
   OWN_DOCUMENTS,
   refusalReason,
 } from './collisions.js';
-import { inChunks } from './step.js';
+import { inChunks, type Step } from './step.js';
 
 /** All that an engine holds, and what it refuses. */
 export interface EngineContent {
@@ -27,9 +28,14 @@ export interface EngineContent {
 
 /** What the engine is for. */
 export interface EngineUse {
-  /** The engine takes policy: it holds no document before its first policy is active, since a document may lie where a rule comes. */
+  /**
+   * The engine takes policy: it holds no document before its first policy is active, since a
+   * document may lie where a rule comes.
+   */
   readonly takesPolicy: boolean;
-  /** Hears of documents that were removed since a rule has their place, and that were none of ours. */
+  /**
+   * Hears of documents that were removed since a rule has their place, and that were none of ours.
+   */
   readonly onCleared?: (paths: readonly DocPath[]) => void;
 }
 
@@ -37,27 +43,30 @@ export interface EngineUse {
 export const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
 
 /**
- * What the engine holds as far as the client knows, and what of that is in doubt since a call of unknown outcome: that is
- * written again with the next call. {@link Applier} changes it. Calls are made one at a time.
+ * What the engine holds as far as the client knows, and what of that is in doubt since a call of
+ * unknown outcome: that is written again with the next call. {@link Applier} changes it. Calls are
+ * made one at a time.
  */
 export class EngineCopy {
   /** The layers that the engine holds. */
   readonly layers = new LayerSet();
-  protected readonly engine: PolicyEngine;
-  protected readonly withheld = new Map<string, BlockedLayer>();
-  /** Subtrees that are written with the policy only. */
-  protected roots: readonly DocPath[] = [];
-  protected areRegionsDoubtful = false;
+  readonly engine: PolicyEngine;
+  readonly #withheld = new Map<string, BlockedLayer>();
+  #roots: readonly DocPath[] = [];
+  #areRegionsDoubtful = false;
   readonly #use: EngineUse;
   #policy: PolicySet | undefined;
   /** False while the documents of {@link load} are written, before its policy is active. */
   #isActive = false;
-  /** Where it is not known yet that no rule comes, while documents are written before their policy. */
+  /**
+   * Where it is not known yet that no rule comes, while documents are written before their policy.
+   */
   #undecided: readonly DocPath[] = [];
   /** The server has said that it has no policy source. */
   #isWithoutPolicy = false;
   /** The packages of the policy. */
   #packages: readonly DocPath[] = [];
+  #packageSet = new PathSet([]);
   #doubtful: DocPath[] = [];
   /** Places where the engine may have objects that are there for nothing, and above. */
   #left: DocPath[] = [];
@@ -75,12 +84,18 @@ export class EngineCopy {
     return this.#isActive ? this.#policy : undefined;
   }
 
-  /** False until the first policy is active, or it is known that none will come: no document is written before. */
+  /**
+   * False until the first policy is active, or it is known that none will come: no document is
+   * written before.
+   */
   get takesDocuments(): boolean {
     return !this.#use.takesPolicy || this.#isWithoutPolicy || this.policy !== undefined;
   }
 
-  /** The server has no policy: documents are all that the engine gets. Returns whether they waited for one until now. */
+  /**
+   * The server has no policy: documents are all that the engine gets. Returns whether they waited
+   * for one until now.
+   */
   expectNoPolicy(): boolean {
     const waited = !this.takesDocuments;
     this.#isWithoutPolicy = true;
@@ -89,28 +104,63 @@ export class EngineCopy {
 
   /** Layers that are withheld because the engine refuses them. */
   get blocked(): ReadonlyMap<string, BlockedLayer> {
-    return this.withheld;
+    return this.#withheld;
+  }
+
+  block(entry: BlockedLayer): void {
+    this.#withheld.set(entry.layer.id, entry);
+  }
+
+  /** Forgets a blocked layer that is no longer wanted. */
+  unblock(id: string): void {
+    this.#withheld.delete(id);
+  }
+
+  /** Blocks these layers, and no others. */
+  blockOnly(entries: Iterable<BlockedLayer>): void {
+    this.#withheld.clear();
+    for (const entry of entries) this.block(entry);
+  }
+
+  /** Subtrees that are written with the policy only. */
+  get roots(): readonly DocPath[] {
+    return this.#roots;
+  }
+
+  /** The packages of the policy. */
+  get packages(): PathSet {
+    return this.#packageSet;
+  }
+
+  /** Whether what lies in the roots is written again, with the policy. */
+  get areRegionsDoubtful(): boolean {
+    return this.#areRegionsDoubtful;
+  }
+
+  doubtRegions(): void {
+    this.#areRegionsDoubtful = true;
   }
 
   /**
-   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Published documents
-   * that it refuses, or that rules keep out, are withheld. Throws {@link EngineRefusal} when it refuses another part: then it, and this,
-   * hold nothing again.
+   * Fills an engine that holds nothing of ours but the marker with everything at once: documents,
+   * then policy. Published documents that it refuses, or that rules keep out, are withheld. Throws
+   * {@link EngineRefusal} when it refuses another part: then it, and this, hold nothing again.
    */
   async load(content: EngineContent, signal: AbortSignal): Promise<void> {
     this.adopt(content);
     this.#isActive = false;
-    this.areRegionsDoubtful = false;
+    this.#areRegionsDoubtful = false;
     const written: DocPath[] = [];
     try {
-      // What an engine has of an earlier life of this client goes on deciding until the policy takes its place, and then with documents.
+      // What an engine has of an earlier life of this client goes on deciding until the policy
+      // takes its place, and then with documents.
       const decides = await this.engine.hasOwnRules?.(signal);
       await this.#fill(signal, { isPolicyFirst: decides === true, onWrite: (path) => written.push(path) });
     } catch (error) {
-      const mayDecide = this.#isActive || this.areRegionsDoubtful;
+      const mayDecide = this.#isActive || this.#areRegionsDoubtful;
       this.#forget(content);
       // What was written is removed with the next step, or now; the policy that needs it before.
-      this.areRegionsDoubtful = mayDecide;
+      this.#areRegionsDoubtful = mayDecide;
       this.#doubtful = written.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
       if (error instanceof EngineRefusal) await this.settleDoubts(signal);
       throw error;
@@ -119,22 +169,22 @@ export class EngineCopy {
 
   /**
    * Assumes that the engine holds this already, except its modules: the next step compares those.
-   * Throws {@link EngineRefusal} for what does not fit together, or with the client's own documents: then this holds
-   * nothing.
+   * Throws {@link EngineRefusal} for what does not fit together, or with the client's own
+   * documents: then this holds nothing.
    */
   adopt(content: EngineContent): void {
     if (!this.isEmpty) throw new Error('only an empty engine is loaded');
     const { policy, layers, blocked } = content;
     for (const layer of layers) this.layers.set(layer);
-    for (const entry of blocked) this.withheld.set(entry.layer.id, entry);
+    this.blockOnly(blocked);
     this.#hold(policy);
-    this.roots = policy === undefined ? [] : this.engine.roots(policy, []);
-    this.areRegionsDoubtful = policy !== undefined;
+    this.#roots = policy === undefined ? [] : this.engine.roots(policy, []);
+    this.#areRegionsDoubtful = policy !== undefined;
     try {
       const { reserved, policyMode } = this.engine;
       assertNotReserved(layers, reserved);
       if (policy !== undefined) assertPackagesNotReserved(policy, reserved, policyMode === 'bundle');
-      this.assertRoom(this.layers, this.roots);
+      this.assertRoom(this.layers, this.roomOf(this.#roots, this.#packages));
     } catch (error) {
       this.#forget(content);
       throw error;
@@ -145,26 +195,27 @@ export class EngineCopy {
     this.#policy = policy;
     this.#isActive = policy !== undefined;
     this.#packages = policy === undefined ? [] : packageRoots(policy);
+    this.#packageSet = new PathSet(this.#packages);
   }
 
   #forget({ layers }: EngineContent): void {
     for (const layer of layers) this.layers.delete(layer.id);
-    this.withheld.clear();
-    this.leave(placesLeft(this.roots, this.#packages, this.roots));
+    this.#withheld.clear();
+    this.leave(placesLeft(this.#roots, this.#packages, this.#roots));
     this.#hold(undefined);
-    this.roots = [];
+    this.#roots = [];
     this.#undecided = [];
-    this.areRegionsDoubtful = false;
+    this.#areRegionsDoubtful = false;
   }
 
   /** True when the engine is known to hold exactly what this says. */
   get isCertain(): boolean {
-    return this.#doubtful.length === 0 && this.#left.length === 0 && !this.areRegionsDoubtful;
+    return this.#doubtful.length === 0 && this.#left.length === 0 && !this.#areRegionsDoubtful;
   }
 
   /** True while the engine holds nothing of ours. */
   get isEmpty(): boolean {
-    return this.#policy === undefined && this.layers.size === 0 && this.withheld.size === 0;
+    return this.#policy === undefined && this.layers.size === 0 && this.#withheld.size === 0;
   }
 
   /** Calls back with the paths of documents that were written; must return at once. */
@@ -172,24 +223,33 @@ export class EngineCopy {
     this.#watchers.push(onWritten);
   }
 
-  /** Calls back when the engine has activated a policy, or the same one with other documents in its roots; must return at once. */
+  /**
+   * Calls back when the engine has activated a policy, or the same one with other documents in its
+   * roots; must return at once.
+   */
   watchPolicy(onActivated: () => void): void {
     this.#policyWatchers.push(onActivated);
   }
 
-  /** Calls back when documents that the engine held are withheld, since it refuses to have them again; must return at once. */
+  /**
+   * Calls back when documents that the engine held are withheld, since it refuses to have them
+   * again; must return at once.
+   */
   watchWithheld(onWithheld: () => void): void {
     this.#withheldWatchers.push(onWithheld);
   }
 
-  /** See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to judge. */
+  /**
+   * See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to
+   * judge.
+   */
   async tidy(signal: AbortSignal): Promise<readonly string[]> {
     return this.#policy === undefined ? [] : this.engine.tidy(this.#policy, signal);
   }
 
   /**
-   * Takes the policy that the engine holds for that of another commit with the very same content: nothing is written. Call it as
-   * a step, as all else.
+   * Takes the policy that the engine holds for that of another commit with the very same content:
+   * nothing is written. Call it as a step, as all else.
    */
   rename(policy: PolicySet): void {
     if (this.#policy !== undefined) this.#policy = policy;
@@ -201,24 +261,30 @@ export class EngineCopy {
     return { always: !isGuarded, afterCommit: !isGuarded && policyMode === 'bundle' };
   }
 
-  /** Writes everything at and below a path again, whatever the engine has there. The engine has our marker. */
+  /**
+   * Writes everything at and below a path again, whatever the engine has there. The engine has our
+   * marker.
+   */
   async rewrite(path: DocPath, signal: AbortSignal): Promise<void> {
     this.doubt([path]);
+    this.#areRegionsDoubtful ||= this.#roots.some((root) => isAtOrBelow(path, root));
     await this.settleDoubts(signal);
   }
 
-  /** Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker. */
+  /**
+   * Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker.
+   */
   async settleDoubts(signal: AbortSignal): Promise<void> {
-    if (this.areRegionsDoubtful) {
+    if (this.#areRegionsDoubtful) {
       if (this.#policy === undefined) await this.reactivate(undefined, [], signal);
-      else await this.activate(this.#policy, this.roots, signal);
+      else await this.activate(this.#policy, this.#roots, signal);
     }
     await this.write([], signal);
   }
 
   /**
-   * Writes everything again: for an engine that has just started or lost our content. `policy` and documents that the
-   * engine held are put back without asking any source.
+   * Writes everything again: for an engine that has just started or lost our content. `policy` and
+   * documents that the engine held are put back without asking any source.
    */
   async restore(signal: AbortSignal): Promise<void> {
     this.engine.startAfresh();
@@ -228,8 +294,9 @@ export class EngineCopy {
   }
 
   /**
-   * Documents first: rules that lack what they deny by answer too openly. What rules keep out is not among them, or waits: nothing lies
-   * where a rule may come before it is known that none does. `onWrite` hears of each place before it is written.
+   * Documents first: rules that lack what they deny by answer too openly. What rules keep out is
+   * not among them, or waits: nothing lies where a rule may come before it is known that none does.
+   * `onWrite` hears of each place before it is written.
    */
   async #fill(
     signal: AbortSignal,
@@ -238,7 +305,7 @@ export class EngineCopy {
     const policy = this.#policy;
     const places = outermost([...this.layers.all()].map((layer) => layer.path));
     this.#undecided = policy === undefined ? [] : isPolicyFirst ? [[]] : this.#whereRulesMayCome(policy);
-    this.areRegionsDoubtful &&= policy !== undefined;
+    this.#areRegionsDoubtful &&= policy !== undefined;
     this.#doubtful = [];
     this.#left = [];
     const late = new Set(places.filter((place) => !this.#isDecided(place)));
@@ -261,7 +328,8 @@ export class EngineCopy {
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
         const own = places.filter((place) => chunk.some((op) => isAtOrBelow(op.path, place)));
-        // Of a policy of before that an engine has which outlives the client, a rule may be in the way.
+        // Of a policy of before that an engine has which outlives the client, a rule may be in the
+        // way.
         for (const place of (await this.#writeApart(own, signal, policy === undefined)).keys()) late.add(place);
       }
     }
@@ -273,8 +341,8 @@ export class EngineCopy {
   }
 
   /**
-   * Where a rule of a policy may come, as far as its texts tell: rather too much than too little. The roots of a bundle are not among
-   * these places, since documents come there with the policy.
+   * Where a rule of a policy may come, as far as its texts tell: rather too much than too little.
+   * The roots of a bundle are not among these places, since documents come there with the policy.
    */
   #whereRulesMayCome({ modules }: PolicySet): DocPath[] {
     return [...modules.values()].flatMap((rego): DocPath[] => {
@@ -306,11 +374,11 @@ export class EngineCopy {
   async #activateAnew(policy: PolicySet, signal: AbortSignal): Promise<void> {
     for (let isCleared = false; ; ) {
       try {
-        await this.activate(policy, this.roots, signal);
+        await this.activate(policy, this.#roots, signal);
         return;
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
-        const found = colliding(this.layers, error, this.withheld);
+        const found = colliding(this.layers, error, this.#withheld);
         if (found.length > 0) {
           this.#withhold(found);
           this.doubt(found.map(({ layer }) => layer.path));
@@ -322,10 +390,11 @@ export class EngineCopy {
   }
 
   /**
-   * An engine that outlives the client may have a document where a rule comes, that no layer of ours puts there: the rule wins
-   * (design D10). Returns whether the refusal named such documents, which are removed then. A bundle removes them by itself.
+   * An engine that outlives the client may have a document where a rule comes, that no layer of
+   * ours puts there: the rule wins (design D10). Returns whether the refusal named such documents,
+   * which are removed then. A bundle removes them by itself.
    */
-  protected async clearStrangers(error: unknown, layers: LayerSet, signal: AbortSignal): Promise<boolean> {
+  async clearStrangers(error: unknown, layers: LayerSet, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof EngineRefusal) || this.engine.policyMode === 'bundle') return false;
     const named = error.problems.flatMap(({ conflictPath }) => (conflictPath === undefined ? [] : [conflictPath]));
     const strange = outermost(
@@ -339,8 +408,9 @@ export class EngineCopy {
   }
 
   /**
-   * Writes places one by one, so that what the engine refuses at one keeps no other from being written: published documents there
-   * are withheld where that is final. Returns the other refusals.
+   * Writes places one by one, so that what the engine refuses at one keeps no other from being
+   * written: published documents there are withheld where that is final. Returns the other
+   * refusals.
    */
   async #writeApart(
     places: readonly DocPath[],
@@ -368,9 +438,11 @@ export class EngineCopy {
     return refused;
   }
 
-  /** Withholds the published documents of a place that the engine refuses; false if there are none. */
+  /**
+   * Withholds the published documents of a place that the engine refuses; false if there are none.
+   */
   #setAside(place: DocPath, error: EngineRefusal): boolean {
-    const named = colliding(this.layers, error, this.withheld).filter(({ layer }) => pathsOverlap(layer.path, place));
+    const named = colliding(this.layers, error, this.#withheld).filter(({ layer }) => pathsOverlap(layer.path, place));
     const all = this.layers.overlapping(place).filter(({ rank }) => rank.era !== STATIC_ERA);
     const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason: refusalReason(error) }));
     this.#withhold(found);
@@ -380,18 +452,19 @@ export class EngineCopy {
   #withhold(entries: readonly BlockedLayer[]): void {
     for (const entry of entries) {
       this.layers.delete(entry.layer.id);
-      this.withheld.set(entry.layer.id, entry);
+      this.block(entry);
     }
     if (entries.length > 0) for (const onWithheld of this.#withheldWatchers) onWithheld();
   }
 
   /**
-   * An engine that outlives the client may have what another life of it wrote: an explicit deletion removes that, too, also
-   * where nothing is known to be there (design D11). One by one, since a transaction ends at what is not there.
+   * An engine that outlives the client may have what another life of it wrote: an explicit deletion
+   * removes that, too, also where nothing is known to be there (design D11). One by one, since a
+   * transaction ends at what is not there.
    */
-  protected async clear(layers: readonly Layer[], ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+  async clear(layers: readonly Layer[], ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     if (this.engine.seals === undefined) return;
-    const closed = this.closed(this.roots);
+    const closed = this.closed(this.#roots);
     for (const { path, content } of layers) {
       if (content.kind !== 'delete' || this.layers.compose(path) !== undefined) continue;
       const isWritten = ops.some((op) => isAtOrBelow(path, op.path));
@@ -400,22 +473,64 @@ export class EngineCopy {
     }
   }
 
-  protected async activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
+  /**
+   * Brings a policy, its roots and what lies in them into the engine. `ops`: what changes in the
+   * roots. Where nothing but documents does, nothing is compiled.
+   */
+  async bring(
+    policy: PolicySet,
+    roots: readonly DocPath[],
+    ops: readonly DataOp[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!(await this.#writeInRoots(policy, roots, ops, signal))) await this.activate(policy, roots, signal);
+  }
+
+  async #writeInRoots(
+    policy: PolicySet,
+    roots: readonly DocPath[],
+    ops: readonly DataOp[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (this.#areRegionsDoubtful || !this.hasModulesOf(policy) || !isSamePlaces(this.#roots, roots)) return false;
+    if (ops.length === 0 && policy.hash === this.policy?.hash) return true;
+    try {
+      const isWritten = await this.engine.writeInRoots?.(policy, this.#roots, ops, signal);
+      if (isWritten !== true) return false;
+    } catch (error) {
+      this.#areRegionsDoubtful = !(error instanceof EngineRefusal);
+      throw error;
+    }
+    this.#policy = policy;
+    if (ops.length > 0) for (const onWritten of this.#watchers) onWritten(ops.map(({ path }) => path));
+    return true;
+  }
+
+  /** Whether the engine holds exactly the modules of a policy. */
+  hasModulesOf({ modules }: PolicySet): boolean {
+    const held = this.policy?.modules;
+    return (
+      held === modules || (held?.size === modules.size && [...modules].every(([id, rego]) => held.get(id) === rego))
+    );
+  }
+
+  async activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
     try {
       await this.engine.activate(policy, roots, regionsOf(this.layers, roots), signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) {
-        // It may be in, or come in late: what lies below its roots stays in the bundle until that is settled.
-        const held = roots.filter((root) => isObject(this.layers.compose(root)));
-        this.roots = outermost([...this.roots, ...held]);
-        this.areRegionsDoubtful = true;
+        // It may be in, or come in late: what lies below its roots stays in the bundle until that
+        // is settled.
+        const held = roots.filter((root) => this.layers.isObjectAt(root));
+        this.#roots = outermost([...this.#roots, ...held]);
+        this.#areRegionsDoubtful = true;
       }
       throw error;
     }
-    const before = { roots: this.roots, packages: this.#packages };
+    const before = { roots: this.#roots, packages: this.#packages };
     this.#hold(policy);
-    this.roots = roots;
-    this.areRegionsDoubtful = false;
+    this.#roots = roots;
+    this.#areRegionsDoubtful = false;
     const lost = without(before.roots, roots);
     this.leave(placesLeft(lost, without(before.packages, this.#packages), before.roots));
     // An object without members above a root is not written: the root is there in its place.
@@ -423,7 +538,7 @@ export class EngineCopy {
     for (const onActivated of this.#policyWatchers) onActivated();
   }
 
-  protected async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
+  async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
     if (!this.takesDocuments && this.#policy === undefined && wanted.some(({ op }) => op === 'put')) {
       throw new Error('a document was to be written before the first policy');
     }
@@ -455,15 +570,19 @@ export class EngineCopy {
     for (const onWritten of this.#watchers) onWritten(ops.map(({ path }) => path));
   }
 
-  /** The engine may have objects at and above these places that nothing says are there: the next write looks at that. */
-  protected leave(places: readonly DocPath[]): void {
+  /**
+   * The engine may have objects at and above these places that nothing says are there: the next
+   * write looks at that.
+   */
+  leave(places: readonly DocPath[]): void {
     const all = [...this.#left, ...places.filter((path) => path.length > 0)];
     this.#left = [...new Map(all.map((path) => [JSON.stringify(path), path])).values()];
   }
 
   /**
-   * Objects that are to go if they hold nothing: those above places with nothing, as far as nothing says that they are there (see
-   * `LayerSet`). Those above a package stay: the package is below them, whatever is stored there.
+   * Objects that are to go if they hold nothing: those above places with nothing, as far as nothing
+   * says that they are there (see `LayerSet`). Those above a package stay: the package is below
+   * them, whatever is stored there.
    */
   #shellsOf(ops: readonly DataOp[]): DocPath[] {
     const bared = ops.filter(({ op }) => op === 'remove').map(({ path }) => path.slice(0, -1));
@@ -475,62 +594,88 @@ export class EngineCopy {
       }
     }
     if (found.size === 0) return [];
-    const kept = [...this.roots, ...this.#packages, ...this.engine.occupied];
+    const kept = [...this.#roots, ...this.#packages, ...this.engine.occupied];
     return [...found.values()].filter(
       (shell) =>
-        !kept.some((other) => isAtOrBelow(other, shell)) && !this.roots.some((root) => isAtOrBelow(shell, root)),
+        !kept.some((other) => isAtOrBelow(other, shell)) && !this.#roots.some((root) => isAtOrBelow(shell, root)),
     );
   }
 
   #rewriteOps(path: DocPath): DataOp[] {
-    const isClosed = (): boolean => this.closed(this.roots).some((other) => pathsOverlap(other, path));
+    const isClosed = (): boolean => this.closed(this.#roots).some((other) => pathsOverlap(other, path));
     if (this.layers.compose(path) === undefined) return isClosed() ? [] : [{ op: 'remove', path }];
     return this.#opsOf(path);
   }
 
   /** What writes everything that is to be at a path. */
   #opsOf(path: DocPath): DataOp[] {
-    return diffNodes(undefined, this.layers.compose(path), path, this.closed(this.roots));
+    return diffNodes(undefined, this.layers.compose(path), path, this.closed(this.#roots));
   }
 
-  /** Where nothing is written as a document: the roots of the bundle, what the client keeps for itself, and where a rule may come. */
-  protected closed(roots: readonly DocPath[]): readonly DocPath[] {
+  /**
+   * Where nothing is written as a document: the roots of the bundle, what the client keeps for
+   * itself, and where a rule may come.
+   */
+  closed(roots: readonly DocPath[]): readonly DocPath[] {
     return [...roots, ...this.engine.occupied, ...this.#undecided];
   }
 
-  /** Throws a refusal where a value without members is at or above a root, or where the client's own documents belong. */
-  protected assertRoom(layers: LayerSet, roots: readonly DocPath[], isNear = (_: DocPath): boolean => true): void {
-    const ownParents = this.engine.reserved.map((path) => path.slice(0, -1));
-    assertRoomFor(layers, roots.filter(isNear));
-    assertRoomFor(layers, ownParents.filter(isNear), { what: OWN_DOCUMENTS });
+  /**
+   * Throws a refusal where a value without members is at or above one of the places, or where the
+   * client's own documents belong.
+   */
+  assertRoom(layers: LayerSet, places: Iterable<DocPath>): void {
+    assertRoomFor(layers, places);
+    assertRoomFor(layers, this.#ownParents(), { what: OWN_DOCUMENTS });
   }
 
-  protected doubt(paths: readonly DocPath[]): void {
+  /** The same for what a step touches. */
+  assertRoomNear(step: Step, roots: readonly DocPath[]): void {
+    const packages = this.engine.policyMode === 'bundle' ? step.near(this.#packageSet) : [];
+    assertRoomFor(this.layers, [...step.near(new PathSet(roots)), ...packages]);
+    const own = this.#ownParents().filter((path) => step.touches(path));
+    assertRoomFor(this.layers, own, { what: OWN_DOCUMENTS });
+  }
+
+  #ownParents(): DocPath[] {
+    return this.engine.reserved.map((path) => path.slice(0, -1));
+  }
+
+  /** The roots of a bundle, and the packages in them: where only an object may be. */
+  roomOf(roots: readonly DocPath[], packages: readonly DocPath[]): readonly DocPath[] {
+    return this.engine.policyMode === 'bundle' ? [...roots, ...packages] : roots;
+  }
+
+  doubt(paths: readonly DocPath[]): void {
     this.#doubtful = outermost([...this.#doubtful, ...paths]);
   }
 
   /** Brings a policy back in, or none, whatever the engine has of it now. */
-  protected async reactivate(
-    policy: PolicySet | undefined,
-    roots: readonly DocPath[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    this.leave(placesLeft(this.roots, this.#packages, this.roots));
-    this.roots = roots;
+  async reactivate(policy: PolicySet | undefined, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
+    this.leave(placesLeft(this.#roots, this.#packages, this.#roots));
+    this.#roots = roots;
     this.#hold(policy);
-    this.areRegionsDoubtful = true;
+    this.#areRegionsDoubtful = true;
     await this.activate(policy ?? NO_POLICY, roots, signal);
     this.#hold(policy);
   }
 }
 
+/** Whether two lists have the same places. */
+function isSamePlaces(places: readonly DocPath[], others: readonly DocPath[]): boolean {
+  return places === others || (places.length === others.length && without(places, others).length === 0);
+}
+
 /** The places of a list that another one does not have. */
-function without(places: readonly DocPath[], others: readonly DocPath[]): DocPath[] {
+export function without(places: readonly DocPath[], others: readonly DocPath[]): DocPath[] {
   const known = new Set(others.map((path) => JSON.stringify(path)));
   return places.filter((path) => !known.has(JSON.stringify(path)));
 }
 
-/** Where something may be left of roots that the engine has erased, and of packages that were in none of its `roots`. */
+/**
+ * Where something may be left of roots that the engine has erased, and of packages that were in
+ * none of its `roots`.
+ */
 function placesLeft(erased: readonly DocPath[], packages: readonly DocPath[], roots: readonly DocPath[]): DocPath[] {
   const alone = packages.filter((path) => !roots.some((root) => isAtOrBelow(path, root)));
   return [...erased.map((path) => path.slice(0, -1)), ...alone];

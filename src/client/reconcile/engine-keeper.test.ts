@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { Status } from '../status/status.js';
-import { Applier } from './applier.js';
+import { EngineCopy } from './engine-copy.js';
 import { EngineKeeper } from './engine-keeper.js';
 
 /** Longer than any test: who waits out a back-off of this kind is found. */
 const LONG = { minMs: 1e9, maxMs: 1e9 };
 
-/** An engine that holds a marker and can be switched off; switched on again it has forgotten everything. */
+/**
+ * An engine that holds a marker and can be switched off; switched on again it has forgotten
+ * everything.
+ */
 function switchable(): { engine: PolicyEngine; fills: () => number; off(): void; on(): void; looks: () => number } {
   let [isOn, isMarked, fills, looks] = [true, false, 0, 0];
   const reached = async (): Promise<void> => {
@@ -71,7 +74,7 @@ for (const when of ['at the start', 'later'] as const) {
     let [refilled, back] = [0, 0];
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: true, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
-      { engine, applier: new Applier(engine, { takesPolicy: false }), status, log: silentLogger() },
+      { engine, held: new EngineCopy(engine, { takesPolicy: false }), status, log: silentLogger() },
     );
     if (when === 'at the start') off();
     const stop = new AbortController();
@@ -96,7 +99,7 @@ test('an engine counts as filled until it is known to have lost our state, and a
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     { tellsStart: true, probeEnabled: false, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
-    { engine, applier: new Applier(engine, { takesPolicy: false }), status, log: silentLogger() },
+    { engine, held: new EngineCopy(engine, { takesPolicy: false }), status, log: silentLogger() },
   );
   const stop = new AbortController();
   const run = keeper.run({}, stop.signal);

@@ -1,9 +1,10 @@
-import { type BackoffOptions, Gate, SerialQueue, unlessAborted, withAnySignal } from '../../lib/async.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { RetryLoop } from '../../lib/retry-loop.js';
-import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
-import type { Applier } from './applier.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, Gate, SerialQueue, unlessAborted, withAnySignal } from '../../lib/run/async.js';
+import { RetryLoop } from '../../lib/run/retry-loop.js';
+import type { PolicyEngine } from '../engine/engine.js';
+import type { EngineCopy } from './engine-copy.js';
 import {
   type EngineEffect,
   type EngineEvent,
@@ -20,7 +21,10 @@ export interface EngineKeeperOptions extends EngineProbeOptions {
   /** The engine reports its start and end (our own child); otherwise it is assumed to be there. */
   readonly tellsStart: boolean;
   readonly probeEnabled: boolean;
-  /** Nothing is written before {@link EngineKeeper.resume} or {@link EngineKeeper.begin}. Default: it may begin at once. */
+  /**
+   * Nothing is written before {@link EngineKeeper.resume} or {@link EngineKeeper.begin}. Default:
+   * it may begin at once.
+   */
   readonly mayResume?: boolean;
   readonly backoff: BackoffOptions;
 }
@@ -34,7 +38,7 @@ export interface EngineStatus {
 /** What the keeper works with. */
 export interface EngineKeeperDeps {
   readonly engine: PolicyEngine;
-  readonly applier: Applier;
+  readonly held: EngineCopy;
   readonly status: EngineStatus;
   readonly log: Logger;
 }
@@ -48,8 +52,9 @@ export interface EngineEvents {
 }
 
 /**
- * Owns the way to the engine: one step at a time, and none before the engine holds our state. `engine-state.ts` says what
- * each event means; an engine that lost our state is filled from what the client holds (design D23).
+ * Owns the way to the engine: one step at a time, and none before the engine holds our state.
+ * `engine-state.ts` says what each event means; an engine that lost our state is filled from what
+ * the client holds (design D23).
  */
 export class EngineKeeper {
   readonly #options: EngineKeeperOptions;
@@ -138,8 +143,9 @@ export class EngineKeeper {
   }
 
   /**
-   * Runs one engine step after all steps asked for before it; the engine has our state when it starts. When `caller`
-   * aborts, a step that has not begun never begins; one that has begun comes to its end.
+   * Runs one engine step after all steps asked for before it; the engine has our state when it
+   * starts. When `caller` aborts, a step that has not begun never begins; one that has begun comes
+   * to its end.
    */
   readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>, caller?: AbortSignal): Promise<T> => {
     let hasBegun = false;
@@ -172,8 +178,8 @@ export class EngineKeeper {
   };
 
   /**
-   * Resumes with what the engine holds, without writing it again: `take` returns whether that is what the client holds. Call it
-   * first, and {@link begin} afterwards whatever the result.
+   * Resumes with what the engine holds, without writing it again: `take` returns whether that is
+   * what the client holds. Call it first, and {@link begin} afterwards whatever the result.
    */
   async resume(take: () => Promise<boolean>): Promise<boolean> {
     if (this.#begun.isOpen || !(await take())) return false;
@@ -182,19 +188,28 @@ export class EngineKeeper {
     return true;
   }
 
-  /** From now on steps are taken; an engine that is not {@link resume}d is filled from what the client holds. */
+  /**
+   * From now on steps are taken; an engine that is not {@link resume}d is filled from what the
+   * client holds.
+   */
   begin(): void {
     this.#begun.open();
   }
 
-  /** Runs work between two steps, if the engine holds our state then; also when this does not run any more. */
+  /**
+   * Runs work between two steps, if the engine holds our state then; also when this does not run
+   * any more.
+   */
   ifHolding(work: () => Promise<void>): Promise<void> {
     return this.#queue.run(() => {
-      return this.#state === 'holding' && this.#deps.applier.isCertain ? work() : undefined;
+      return this.#state === 'holding' && this.#deps.held.isCertain ? work() : undefined;
     });
   }
 
-  /** Looks at what the client holds while no step changes it; never waits for an engine that is away. */
+  /**
+   * Looks at what the client holds while no step changes it; never waits for an engine that is
+   * away.
+   */
   between<T>(look: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const go = (): void => {
@@ -219,7 +234,8 @@ export class EngineKeeper {
     } catch (error) {
       if (!signal.aborted) this.#on('failed', errorText(error));
       if (!(error instanceof EngineRefusal)) throw error;
-      // Nobody's step was refused, but what the engine held before: that is no verdict on what waits for it.
+      // Nobody's step was refused, but what the engine held before: that is no verdict on what
+      // waits for it.
       throw new SyncError('engine_unreachable', 'the engine refuses what it held before', {
         cause: error,
         retryable: true,
@@ -229,19 +245,19 @@ export class EngineKeeper {
 
   async #settle(signal: AbortSignal): Promise<void> {
     if (!(await this.#look(signal))) return;
-    await this.#deps.applier.settleDoubts(signal);
+    await this.#deps.held.settleDoubts(signal);
     this.#on('settled');
   }
 
   async #fill(signal: AbortSignal): Promise<void> {
-    const { applier, log } = this.#deps;
+    const { held, log } = this.#deps;
     const startedMs = Date.now();
     this.#on('fill');
-    await applier.restore(signal);
+    await held.restore(signal);
     this.#on('filled');
     if (this.#state !== 'holding') return;
-    const held = { documents: applier.layers.size, policy: applier.policy?.hash ?? null };
-    log.info({ duration_ms: Date.now() - startedMs, ...held }, 'engine holds our state');
+    const content = { documents: held.layers.size, policy: held.policy?.hash ?? null };
+    log.info({ duration_ms: Date.now() - startedMs, ...content }, 'engine holds our state');
   }
 
   /** Runs probe and restore until the signal aborts. */
@@ -256,7 +272,10 @@ export class EngineKeeper {
     await this.#queue.settled();
   }
 
-  /** One look of the probe: an engine that answers is brought up to date without waiting for a back-off. */
+  /**
+   * One look of the probe: an engine that answers is brought up to date without waiting for a
+   * back-off.
+   */
   #watch(signal: AbortSignal): () => Promise<void> {
     let wasSilent = false;
     return async () => {
@@ -273,7 +292,10 @@ export class EngineKeeper {
     };
   }
 
-  /** Asks the engine for the marker; what it says of a state that changed meanwhile counts for nothing. */
+  /**
+   * Asks the engine for the marker; what it says of a state that changed meanwhile counts for
+   * nothing.
+   */
   async #look(signal: AbortSignal): Promise<boolean> {
     const before = this.#state;
     try {

@@ -1,18 +1,22 @@
-import { isAbort, sleep, withAnySignal } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { isAbort, sleep, withAnySignal } from '../../lib/run/async.js';
 import type { EngineMarker } from '../engine/engine.js';
 
 /**
- * What the client knows of its engine, as a table without I/O (docs/internals/states.md). Steps are taken in `holding` only.
- * `starting`: it is there and holds nothing of ours, or not all of it. `filling`: everything is being written to it.
- * `doubtful`: a call failed, so it may have restarted; its marker tells. `gone`: it is not there; everything waits.
+ * What the client knows of its engine, as a table without I/O (docs/internals/states.md). Steps are
+ * taken in `holding` only. `starting`: it is there and holds nothing of ours, or not all of it.
+ * `filling`: everything is being written to it. `doubtful`: a call failed, so it may have
+ * restarted; its marker tells. `gone`: it is not there; everything waits.
  */
 export type EngineState = 'starting' | 'filling' | 'holding' | 'doubtful' | 'gone';
 
 /** What happens to it. */
 export type EngineEvent =
-  /** Its process runs and holds nothing; also in the middle of a fill, which then counts for nothing. */
+  /**
+   * Its process runs and holds nothing; also in the middle of a fill, which then counts for
+   * nothing.
+   */
   | 'started'
   /** Its process ended. */
   | 'ended'
@@ -110,7 +114,10 @@ export class EngineProbe {
     this.#log = deps.log;
   }
 
-  /** Returns whether the marker is there; throws when the engine does not answer. `wasOnline`: what the status says so far. */
+  /**
+   * Returns whether the marker is there; throws when the engine does not answer. `wasOnline`: what
+   * the status says so far.
+   */
   async look(wasOnline: boolean, signal: AbortSignal): Promise<boolean> {
     try {
       const ask = (within: AbortSignal): Promise<boolean> => this.#marker.isThere(within);
@@ -137,8 +144,9 @@ export class EngineProbe {
 }
 
 /**
- * Time between two looks. An engine that freezes right after a look is noticed when the next one has timed out; that is
- * within one interval (specification health.one-interval) as long as the time-out leaves half of the interval to wait.
+ * Time between two looks. An engine that freezes right after a look is noticed when the next one
+ * has timed out; that is within one interval (specification health.one-interval) as long as the
+ * time-out leaves half of the interval to wait.
  */
 export function probeWaitMs({ probeIntervalMs, probeTimeoutMs }: EngineProbeOptions): number {
   return Math.max(probeIntervalMs - probeTimeoutMs, probeIntervalMs / 2);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { TaskSet } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
-import { JsonText } from '../../lib/json-text.js';
-import { silentLogger } from '../../lib/log.js';
+import { JsonText } from '../../lib/json/json-text.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import { TaskSet } from '../../lib/run/async.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import type { EntryEvent } from '../desired/entry-state.js';
@@ -55,7 +55,7 @@ describe('fetching entries', () => {
     const fetcher = new EntryFetcher(
       { backoff: { minMs: 1, maxMs: 2 }, pollMinMs },
       {
-        applier: { layers } as unknown as Applier,
+        applier: { held: { layers } } as unknown as Applier,
         table,
         tasks,
         fetch: async (request, _signal, _onLarge, segments) => {
@@ -114,7 +114,10 @@ describe('fetching entries', () => {
     return new Promise((resolve) => setTimeout(resolve, ms));
   }
 
-  /** Puts a mark among the events when a timer of that length, set now, is due. Timers keep their order under any load. */
+  /**
+   * Puts a mark among the events when a timer of that length, set now, is due. Timers keep their
+   * order under any load.
+   */
   function mark(name: string, ms: number): Promise<void> {
     return pause(ms).then(() => void events.push(name));
   }
@@ -152,7 +155,8 @@ describe('fetching entries', () => {
       const restarted = mark('an interval after the last reconnect', 2000);
       await readTimes(before + 1);
       await restarted;
-      // Exactly one poll is due between: six timers would read six times, a restarted one after the mark.
+      // Exactly one poll is due between: six timers would read six times, a restarted one after the
+      // mark.
       assert.deepEqual(events.slice(before), ['read', 'an interval after the last reconnect']);
     });
 
@@ -163,7 +167,8 @@ describe('fetching entries', () => {
         return document(String(count));
       });
       fetcher.fetch(known({ periodic_update_interval: 0.0209 }));
-      // A timer counts whole milliseconds, of the clock and of the wait: some of these come more than one too early.
+      // A timer counts whole milliseconds, of the clock and of the wait: some of these come more
+      // than one too early.
       await readTimes(80);
       const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
       assert.deepEqual(

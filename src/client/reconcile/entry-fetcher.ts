@@ -1,7 +1,7 @@
-import { type BackoffOptions, backoffMs, sleep, type TaskSet } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import { depthProblem } from '../../lib/json-check.js';
-import type { Logger } from '../../lib/log.js';
+import { depthProblem } from '../../lib/json/json-check.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, backoffMs, sleep, type TaskSet } from '../../lib/run/async.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import type { EntryEvent } from '../desired/entry-state.js';
@@ -36,11 +36,16 @@ interface Source {
   notBefore: number;
   /** It is asked for something newer than what is held: see {@link EntryFetcher.revalidate}. */
   isQuiet: boolean;
-  /** What was asked for when its validators were sent: with other headers it may be another document. */
+  /**
+   * What was asked for when its validators were sent: with other headers it may be another
+   * document.
+   */
   validFor: string | undefined;
 }
 
-/** The reason of all stopped reads: making one for each costs as much as writing a small document. */
+/**
+ * The reason of all stopped reads: making one for each costs as much as writing a small document.
+ */
 const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');
 
 /** What {@link EntryFetcher} works with. */
@@ -63,12 +68,18 @@ export interface SeenContent {
 /** Base entries whose last content is remembered. */
 const SEEN_KEPT = 100_000;
 
-/** Gets the content of each entry on its own: at once when it is inline, else by reading its source until that succeeds. */
+/**
+ * Gets the content of each entry on its own: at once when it is inline, else by reading its source
+ * until that succeeds.
+ */
 export class EntryFetcher {
   readonly #options: EntryFetcherOptions;
   readonly #deps: EntryFetcherDeps;
   readonly #sources = new WeakMap<KnownEntry, Source>();
-  /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
+  /**
+   * What each base entry had when it was fetched last, and its place then; also of entries
+   * superseded since.
+   */
   readonly #seen = new Map<string, SeenContent>();
 
   constructor(options: EntryFetcherOptions, deps: EntryFetcherDeps) {
@@ -87,8 +98,9 @@ export class EntryFetcher {
   }
 
   /**
-   * Starts to get the content. A read of the same entry that is under way continues, and another one follows it: else a slow
-   * source would never be read while connections come and go. A read of something else is stopped.
+   * Starts to get the content. A read of the same entry that is under way continues, and another
+   * one follows it: else a slow source would never be read while connections come and go. A read of
+   * something else is stopped.
    */
   fetch(entry: KnownEntry): void {
     const source = this.#sources.get(entry);
@@ -128,8 +140,8 @@ export class EntryFetcher {
   }
 
   /**
-   * Asks the source of an update whether it has something newer than what the engine holds. A failure does not count: the
-   * update stays applied, and its URL may have been good for one read.
+   * Asks the source of an update whether it has something newer than what the engine holds. A
+   * failure does not count: the update stays applied, and its URL may have been good for one read.
    */
   revalidate(entry: KnownEntry): void {
     if (!this.#isHeld(entry)) return;
@@ -189,8 +201,9 @@ export class EntryFetcher {
   }
 
   /**
-   * Time until the next poll after a read; undefined: there is none. Reads in between, as after a reconnect, leave the
-   * rhythm alone (opal-protocol P10.6). `isPoll`: this read was a poll; its timer may have come before its time.
+   * Time until the next poll after a read; undefined: there is none. Reads in between, as after a
+   * reconnect, leave the rhythm alone (opal-protocol P10.6). `isPoll`: this read was a poll; its
+   * timer may have come before its time.
    */
   #untilPoll({ entry }: KnownEntry, source: Source, isPoll: boolean): number | undefined {
     const seconds = entry.periodic_update_interval;
@@ -241,8 +254,9 @@ export class EntryFetcher {
   }
 
   /**
-   * What to do with a large document while it arrives: the engine takes it beforehand. Only the first read of an entry is
-   * known to bring something new, as when an update was published; most others find what the engine has.
+   * What to do with a large document while it arrives: the engine takes it beforehand. Only the
+   * first read of an entry is known to bring something new, as when an update was published; most
+   * others find what the engine has.
    */
   #ahead({ fetched, entry, path }: KnownEntry): OnLarge | undefined {
     if (fetched !== undefined || entry.save_method !== 'PUT' || path.length === 0) return undefined;
@@ -251,14 +265,15 @@ export class EntryFetcher {
 
   /** True when the engine holds exactly what was fetched last: it neither waits nor is withheld. */
   #isHeld(entry: KnownEntry): boolean {
-    const layer = this.#deps.applier.layers.get(entry.id);
+    const layer = this.#deps.applier.held.layers.get(entry.id);
     if (layer === undefined || entry.state.kind === 'ready' || entry.state.kind === 'blocked') return false;
     return layer.content.kind !== 'put' || layer.content.body.hash === entry.fetched?.hash;
   }
 
   /**
-   * True for a base entry that a later update replaced, while its source still has what it had before that update. A
-   * reconnect reads all base entries again; that alone must not bring back what the update had replaced.
+   * True for a base entry that a later update replaced, while its source still has what it had
+   * before that update. A reconnect reads all base entries again; that alone must not bring back
+   * what the update had replaced.
    */
   #isSuperseded(entry: KnownEntry, hash: string): boolean {
     const past = this.#seen.get(entry.id);
@@ -266,7 +281,10 @@ export class EntryFetcher {
     return this.#deps.table.covered(entry.path, past.rank);
   }
 
-  /** Records a failed attempt and returns the time until the next one; undefined where another one would be the same. */
+  /**
+   * Records a failed attempt and returns the time until the next one; undefined where another one
+   * would be the same.
+   */
   #failed(entry: KnownEntry, source: Source, error: unknown, attempt: number): number | undefined {
     if (source.isQuiet && this.#isHeld(entry)) return this.#failedQuietly(entry, source, error, attempt);
     this.#deps.apply(entry, { kind: 'fetch_failed', error: errorText(error) });
@@ -299,7 +317,8 @@ export class EntryFetcher {
   #pause(source: Source, error: unknown, attempt: number): number {
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
     if (floorMs > 0) source.notBefore = performance.now() + floorMs;
-    // A wrong response (404, not JSON) is seldom corrected within a second; it is retried for ever all the same.
+    // A wrong response (404, not JSON) is seldom corrected within a second; it is retried for ever
+    // all the same.
     const lasting = error instanceof SyncError && (!error.retryable || error.code === 'address_refused');
     return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#options.backoff, floorMs);
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { peerDataConfig } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
@@ -48,7 +48,7 @@ function loading(count: number) {
 }
 
 function isHeld(applier: Applier, path: string): boolean {
-  return applier.layers.compose(parseDocPath(path)) !== undefined;
+  return applier.held.layers.compose(parseDocPath(path)) !== undefined;
 }
 
 async function until(condition: () => boolean): Promise<void> {

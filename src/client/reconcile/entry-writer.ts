@@ -1,23 +1,29 @@
-import { type BackoffOptions, sleep, type TaskSet } from '../../lib/async.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { RetryLoop } from '../../lib/retry-loop.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, sleep, type TaskSet } from '../../lib/run/async.js';
+import { RetryLoop } from '../../lib/run/retry-loop.js';
 import { type DocPath, docPathText, parsePointer, pathsOverlap } from '../../wire/doc-path.js';
 import type { Body } from '../../wire/json-node.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import type { EntryEvent, ReadyState } from '../desired/entry-state.js';
 import { type Entries, entryReplaces, type KnownEntry } from '../desired/entry-table.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
-import { EngineRefusal } from '../engine/engine.js';
 import type { Applier } from './applier.js';
 import { refusalReason } from './collisions.js';
 import type { EntryTraces } from './entry-traces.js';
 
-/** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
+/**
+ * Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded
+ * whatever has piled up.
+ */
 const BATCH_LAYERS = 500;
 const BATCH_BYTES = 4 * 1024 * 1024;
 
-/** This many entries on their way are a wave, as at a start: what arrives shortly after each other is written together. */
+/**
+ * This many entries on their way are a wave, as at a start: what arrives shortly after each other
+ * is written together.
+ */
 const WAVE = 20;
 /** Shortly after each other: within this time. */
 const LULL_MS = 10;
@@ -48,7 +54,10 @@ interface Write {
   readonly layer: Layer;
 }
 
-/** Hands contents that have arrived to the engine, in rank order, many small ones in one transaction. */
+/**
+ * Hands contents that have arrived to the engine, in rank order, many small ones in one
+ * transaction.
+ */
 export class EntryWriter {
   /** The loop that writes to the engine. */
   readonly loop: RetryLoop;
@@ -57,7 +66,10 @@ export class EntryWriter {
   /** Bodies that a write under way reads: none is disposed of before it ends. */
   readonly #writing = new Set<Body>();
   readonly #discarded = new Set<Body>();
-  /** Entries whose last write failed without a verdict: they are written alone and last, so that they hold up no other. */
+  /**
+   * Entries whose last write failed without a verdict: they are written alone and last, so that
+   * they hold up no other.
+   */
   readonly #troubled = new Set<KnownEntry>();
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
@@ -79,12 +91,17 @@ export class EntryWriter {
     else this.#deps.tasks.add(body.dispose());
   }
 
-  /** Looks what can be written: an entry that a patch waited for has arrived, or is gone; or there is a first policy. */
+  /**
+   * Looks what can be written: an entry that a patch waited for has arrived, or is gone; or there
+   * is a first policy.
+   */
   recheck(): void {
     if (this.#ready.size > 0) this.loop.request();
   }
 
-  /** Removes the document of an entry that is no longer desired; false: that failed. Never rejects. */
+  /**
+   * Removes the document of an entry that is no longer desired; false: that failed. Never rejects.
+   */
   async remove(entry: KnownEntry): Promise<boolean> {
     const { applier, exclusive, log, table } = this.#deps;
     try {
@@ -106,12 +123,32 @@ export class EntryWriter {
   }
 
   /**
-   * Runs a step that gives the engine its first policy together with what has arrived, which the step may ask for again and again. Where
-   * nothing waits for the policy there is nothing to ask for.
+   * Forgets deletions that stand over nothing: the engine has what it had. Never rejects: those
+   * that are not forgotten stay.
+   */
+  async forget(entries: readonly KnownEntry[]): Promise<void> {
+    const { applier, exclusive, log, table } = this.#deps;
+    try {
+      for (let at = 0; at < entries.length; at += BATCH_LAYERS) {
+        await exclusive(async (signal) => {
+          const ids = entries.slice(at, at + BATCH_LAYERS).map(({ id }) => id);
+          const drop = ids.filter((id) => table.get(id)?.state.kind === 'applied');
+          await this.#release(await applier.applyLayers({ set: [], drop }, signal));
+        });
+      }
+    } catch (error) {
+      log.debug({ error: errorText(error) }, 'deletions that stand over nothing are kept');
+    }
+  }
+
+  /**
+   * Runs a step that gives the engine its first policy together with what has arrived, which the
+   * step may ask for again and again. Where nothing waits for the policy there is nothing to ask
+   * for.
    */
   readonly withDocuments: WithDocuments = async (step) => {
     const { applier } = this.#deps;
-    if (applier.takesDocuments) return await step(() => []);
+    if (applier.held.takesDocuments) return await step(() => []);
     const bodies = new Set<Body>();
     let writes: readonly Write[] = [];
     const documents = (): readonly Layer[] => {
@@ -126,12 +163,12 @@ export class EntryWriter {
     try {
       await this.#applied([...this.#writable()], () => step(documents));
       kept = new Set(
-        [...applier.layers.all(), ...[...applier.blocked.values()].map(({ layer }) => layer)].flatMap(bodyOf),
+        [...applier.held.layers.all(), ...[...applier.held.blocked.values()].map(({ layer }) => layer)].flatMap(bodyOf),
       );
       for (const { entry, of, layer } of writes) {
         const keepsBody = isKept(of, kept);
-        const withheld = applier.blocked.get(layer.id);
-        if (applier.layers.get(layer.id) === layer) this.#settle(entry, { kind: 'written', of, keepsBody });
+        const withheld = applier.held.blocked.get(layer.id);
+        if (applier.held.layers.get(layer.id) === layer) this.#settle(entry, { kind: 'written', of, keepsBody });
         else if (withheld?.layer === layer)
           this.#refused(entry, { kind: 'refused', of, error: withheld.reason, keepsBody });
       }
@@ -143,10 +180,13 @@ export class EntryWriter {
     }
   };
 
-  /** Writes what has arrived, in batches. A refused batch is halved until the refused entry is alone. */
+  /**
+   * Writes what has arrived, in batches. A refused batch is halved until the refused entry is
+   * alone.
+   */
   async #writeReady(stop: AbortSignal): Promise<void> {
     // Before the first policy it is not known where rules come: see `recheck`.
-    while (this.#deps.applier.takesDocuments) {
+    while (this.#deps.applier.held.takesDocuments) {
       await this.#gather(stop);
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
@@ -163,7 +203,10 @@ export class EntryWriter {
     }
   }
 
-  /** In a wave a transaction for each few entries would cost more than their contents; outside of one nothing waits. */
+  /**
+   * In a wave a transaction for each few entries would cost more than their contents; outside of
+   * one nothing waits.
+   */
   async #gather(stop: AbortSignal): Promise<void> {
     const [ready, { table }] = [this.#ready, this.#deps];
     const deadline = performance.now() + GATHER_MS;
@@ -196,7 +239,10 @@ export class EntryWriter {
     for (const entry of ordered) if (!this.#waits(entry)) yield entry;
   }
 
-  /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design D7). */
+  /**
+   * Only a PATCH waits: for an earlier document that it changes and that the engine does not hold
+   * yet (design D7).
+   */
   #waits(entry: KnownEntry): boolean {
     if (entryReplaces(entry.entry)) return false;
     return this.#deps.table
@@ -205,13 +251,13 @@ export class EntryWriter {
         (other) =>
           other.state.kind === 'fetching' &&
           compareRank(other.rank, entry.rank) < 0 &&
-          this.#deps.applier.layers.get(other.id) === undefined,
+          this.#deps.applier.held.layers.get(other.id) === undefined,
       );
   }
 
   async #writeBatch(batch: readonly KnownEntry[], signal: AbortSignal): Promise<void> {
     const { applier } = this.#deps;
-    if (!applier.takesDocuments) return; // the first policy was refused after all
+    if (!applier.held.takesDocuments) return; // the first policy was refused after all
     const writes = this.#writesOf(batch);
     if (writes.length === 0) return;
     const bodies = writes.flatMap(({ of }) => of.body ?? []);
@@ -220,7 +266,7 @@ export class EntryWriter {
     for (const body of bodies) this.#writing.add(body);
     try {
       const layers = writes.map(({ layer }) => layer);
-      const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
+      const previous = layers.flatMap(({ id }) => [applier.held.layers.get(id), applier.held.blocked.get(id)?.layer]);
       let dropped: readonly Layer[];
       try {
         const entries = writes.map(({ entry }) => entry);
@@ -284,7 +330,7 @@ export class EntryWriter {
     // Newer content has arrived: the next batch has it.
     if (entry.state !== of) return;
     const { applier } = this.#deps;
-    const before = bodyOf(applier.blocked.get(layer.id)?.layer);
+    const before = bodyOf(applier.held.blocked.get(layer.id)?.layer);
     const reason = refusalReason(error);
     await this.#release(await applier.withhold(layer, reason, signal));
     for (const body of bodyOf(layer)) kept.add(body);
@@ -296,16 +342,19 @@ export class EntryWriter {
   /** What came to light where a policy is, since what had covered it is gone. */
   #tellWithheld(): void {
     const { applier, table, apply } = this.#deps;
-    for (const { layer, reason } of applier.blocked.values()) {
+    for (const { layer, reason } of applier.held.blocked.values()) {
       const entry = table.get(layer.id);
       if (entry?.state.kind === 'applied') apply(entry, { kind: 'withheld', error: reason });
     }
   }
 
-  /** Retries withheld documents that overlap what has just changed (design D10); each success may admit others. */
+  /**
+   * Retries withheld documents that overlap what has just changed (design D10); each success may
+   * admit others.
+   */
   async #retryBlocked(changed: readonly DocPath[], signal: AbortSignal): Promise<void> {
     const { applier, table, apply } = this.#deps;
-    for (const { layer } of [...applier.blocked.values()]) {
+    for (const { layer } of [...applier.held.blocked.values()]) {
       const entry = table.get(layer.id);
       // A ready entry has newer content than the withheld layer.
       if (
@@ -360,7 +409,7 @@ function isKept({ body }: ReadyState, kept: ReadonlySet<Body>): boolean {
 }
 
 function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
-  if (body === undefined) return { kind: 'delete' };
+  if (body === undefined) return { kind: 'delete', ...(entry.entry.only_removes === true && { onlyRemoves: true }) };
   if (entry.entry.save_method === 'PATCH') return { kind: 'patch', ops: parsePatch(body.text().trim()) };
   if (entry.path.length === 0 && !body.text().trimStart().startsWith('{')) {
     throw new EngineRefusal('the document of the root path must be an object', []);

@@ -1,4 +1,4 @@
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
 import { type DataEvents, LOAD_ID } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { LogCursor } from './log-cursor.js';
@@ -20,8 +20,9 @@ export interface ReaderDeps {
 type LoadDeps = Pick<ReaderDeps, 'cursor' | 'entries'> & { readonly events: DataEvents };
 
 /**
- * The transaction of what a client reads after it has connected: base entries and, where it cannot go on from its position,
- * the fold. It is complete when every part that it was to have has been read (specification health.ready).
+ * The transaction of what a client reads after it has connected: base entries and, where it cannot
+ * go on from its position, the fold. It is complete when every part that it was to have has been
+ * read (specification health.ready).
  */
 export class Load {
   readonly #deps: LoadDeps;
@@ -68,7 +69,10 @@ export class Load {
     this.#partRead('updates');
   }
 
-  /** Base entries and updates were read together, up to this head of the log if there is one: nothing is missing. */
+  /**
+   * Base entries and updates were read together, up to this head of the log if there is one:
+   * nothing is missing.
+   */
   wholeRead(head: number | undefined): void {
     this.#missing.delete('base');
     if (head !== undefined) this.#deps.events.emit({ kind: 'log_read', head });
@@ -76,17 +80,23 @@ export class Load {
   }
 
   #partRead(part: LoadPart): void {
-    const { cursor, entries: desired, events } = this.#deps;
+    const { events } = this.#deps;
     const isOpen = this.isOpen;
     this.#missing.delete(part);
-    if (!isOpen || this.#missing.size > 0) {
-      events.emit({ kind: 'position' });
-      return;
-    }
-    // Both parts of one complete fold of this log were read: what it does not have is no longer desired.
+    if (this.#missing.size === 0) this.#compare();
+    if (isOpen && this.#missing.size === 0) this.#finish();
+    else events.emit({ kind: 'position' });
+  }
+
+  /**
+   * Both parts of one complete fold of this log were read: what it does not have is no longer
+   * desired.
+   */
+  #compare(): void {
+    const { cursor, entries } = this.#deps;
     const { fold } = cursor;
-    if (fold !== undefined && this.#foldEpoch === cursor.epoch) desired.removeMissing('update', fold.head, fold.ids);
-    this.#finish();
+    cursor.fold = undefined;
+    if (fold !== undefined && this.#foldEpoch === cursor.epoch) entries.removeMissing('update', fold.head, fold.ids);
   }
 
   /** Ends the transaction: all its entries have joined. */

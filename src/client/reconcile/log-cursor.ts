@@ -1,13 +1,18 @@
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { entryIdentity, entryPath, type KnownEntry } from '../desired/entry-table.js';
 import { type PositionRecord, PositionTracker } from '../position/position.js';
 import type { DataEvent } from '../status/data-events.js';
 import type { SeenContent } from './entry-fetcher.js';
 
-/** The order of what a client holds, as it has to come back after a restart of the client (design D20). */
+/**
+ * The order of what a client holds, as it has to come back after a restart of the client (design
+ * D20).
+ */
 export interface DataPosition {
-  /** The log that {@link lastSeq} and the seqs of the entries are of; undefined for an OPAL server. */
+  /**
+   * The log that {@link lastSeq} and the seqs of the entries are of; undefined for an OPAL server.
+   */
   readonly epoch: string | undefined;
   /** What that log is called here: see {@link LogCursor.name}. Default: its epoch. */
   readonly name?: string | undefined;
@@ -60,9 +65,9 @@ export class LogCursor {
   }
 
   /**
-   * Distinguishes the entries of this log: its epoch, and after the first log the era. The epoch alone is not enough:
-   * a log that has gone back has other updates at the same seqs (design D25), and one that the client comes back to wins
-   * over what came between.
+   * Distinguishes the entries of this log: its epoch, and after the first log the era. The epoch
+   * alone is not enough: a log that has gone back has other updates at the same seqs (design D25),
+   * and one that the client comes back to wins over what came between.
    */
   get name(): string | undefined {
     return this.#name;
@@ -78,7 +83,10 @@ export class LogCursor {
     return this.#rewinds;
   }
 
-  /** The place of a configuration without places: before the updates that came since it was asked for. */
+  /**
+   * The place of a configuration without places: before the updates that came since it was asked
+   * for.
+   */
   get reserved(): number {
     return this.#reserved;
   }
@@ -103,7 +111,10 @@ export class LogCursor {
     return { epoch, name: this.#name, era, next, lastSeq, seen, log: this.position.resumable };
   }
 
-  /** From now on it is about another log: its places do not compare with those before, they are a new era. */
+  /**
+   * From now on it is about another log: its places do not compare with those before, they are a
+   * new era.
+   */
   enter(epoch: string | undefined): void {
     if (this.#hadLog) {
       this.#log.info({ epoch: epoch ?? null, before: this.#epoch ?? null }, 'the server has another update log');
@@ -116,22 +127,26 @@ export class LogCursor {
     this.position.enter(epoch);
   }
 
-  /** The log has gone back behind what is known of it: from now on it is another one, whatever it is called. */
+  /**
+   * The log has gone back behind what is known of it: from now on it is another one, whatever it is
+   * called.
+   */
   rewind(): void {
     this.enter(this.#epoch);
     this.#rewinds++;
   }
 
   /**
-   * Before the first configuration an update itself names its log; it must not wait for a configuration that
-   * may be long in coming, or never lists it.
+   * Before the first configuration an update itself names its log; it must not wait for a
+   * configuration that may be long in coming, or never lists it.
    */
   namedByUpdate(epoch: string | undefined): void {
     if (epoch === undefined || epoch === this.#epoch || (this.#epoch !== undefined && !this.#isAdopted)) return;
     this.position.enter(epoch);
     this.#reserved = 0; // below every place of a log
     if (this.#isAdopted) {
-      // The places of what came from the backup are of another log, or of none: they do not compare with those of this one.
+      // The places of what came from the backup are of another log, or of none: they do not compare
+      // with those of this one.
       this.#isAdopted = false;
       this.isRead = false;
       this.#era++;
@@ -141,7 +156,10 @@ export class LogCursor {
     this.#call(epoch);
   }
 
-  /** The server retains nothing: the updates that came before its configuration keep their places, after it. */
+  /**
+   * The server retains nothing: the updates that came before its configuration keep their places,
+   * after it.
+   */
   leave(): void {
     this.#call(undefined);
     this.position.enter(undefined);
@@ -196,7 +214,10 @@ export class LogCursor {
     return this.#paged.has(seq);
   }
 
-  /** No notice of what was read is still to come: notices keep the order, and this one is of something later. */
+  /**
+   * No notice of what was read is still to come: notices keep the order, and this one is of
+   * something later.
+   */
   noticed(seq: number): void {
     if (seq > this.#lastPaged) this.forgetPaged();
   }

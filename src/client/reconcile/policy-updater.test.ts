@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { until } from '../../../test/support/until.js';
+import { EngineRefusal } from '../../embedded/vocabulary.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
+import type { PolicyEngine } from '../engine/engine.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { PolicyUpdater } from './policy-updater.js';
@@ -21,7 +22,10 @@ function bundle(hash: string, rego: string): PolicyBundle {
   };
 }
 
-/** A running updater whose server answers complete bundles; `engine` replaces parts of one that takes everything. */
+/**
+ * A running updater whose server answers complete bundles; `engine` replaces parts of one that
+ * takes everything.
+ */
 function running(engine: Partial<PolicyEngine>) {
   const stop = new AbortController();
   const status = new Status({ policyEnabled: true, dataEnabled: false }, () => undefined);
@@ -108,7 +112,8 @@ test('a check from afar takes no commit that may be older: not of a server behin
   it.server.bundle = bundle('c2', 'package a\n\nx := 2\n');
   it.updater.request();
   await until(() => it.updater.hash === 'c2', { ...WITHIN, what: 'the second commit' });
-  // Now a server answers that does not know the commit yet: it refuses a request that names it, and no other.
+  // Now a server answers that does not know the commit yet: it refuses a request that names it, and
+  // no other.
   it.server.bundle = bundle('c1', 'package a\n\nx := 1\n');
   it.server.screen = (base) => {
     if (base === 'c2') throw new SyncError('policy_not_ready', 'commit c2 is not known here yet', { retryable: true });

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type BackoffOptions, Wakeup } from '../../lib/async.js';
+import { EngineRefusal, engineProblemText } from '../../embedded/vocabulary.js';
 import { type ErrorCode, errorText, failureFields, SyncError } from '../../lib/errors.js';
-import { jsonOrUndefined } from '../../lib/json-text.js';
-import type { Logger } from '../../lib/log.js';
-import { RetryLoop } from '../../lib/retry-loop.js';
+import { jsonOrUndefined } from '../../lib/json/json-text.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, Wakeup } from '../../lib/run/async.js';
+import { RetryLoop } from '../../lib/run/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { Layer } from '../desired/layers.js';
 import { changedFiles, mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
-import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { PolicyProblem } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
@@ -41,15 +41,19 @@ export interface PolicyUpdaterDeps {
   readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
   /** Runs a step with the documents that have arrived, which the first policy brings with it. */
   readonly withDocuments: WithDocuments;
-  /** Called after each policy that was applied, and with `''` where none will come: withheld documents may have changed. */
+  /**
+   * Called after each policy that was applied, and with `''` where none will come: withheld
+   * documents may have changed.
+   */
   readonly onApplied: (hash: string) => void;
   readonly status: Status;
   readonly log: Logger;
 }
 
 /**
- * Keeps the engine's policy at the head of the policy source. The base of a delta is what the engine HOLDS, so no
- * delta builds upon a refused bundle. A refused bundle waits for the next commit; everything else is retried.
+ * Keeps the engine's policy at the head of the policy source. The base of a delta is what the
+ * engine HOLDS, so no delta builds upon a refused bundle. A refused bundle waits for the next
+ * commit; everything else is retried.
  */
 export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
@@ -72,7 +76,10 @@ export class PolicyUpdater {
   #completeServed = 0;
   /** The server has said that it is not ready. */
   #isServerLate = false;
-  /** The complete bundle is taken only if the server says that its commit may follow the one that is held. */
+  /**
+   * The complete bundle is taken only if the server says that its commit may follow the one that is
+   * held.
+   */
   #isChecked = false;
 
   constructor({ backoff, firstWaitMs }: PolicyUpdaterOptions, deps: PolicyUpdaterDeps) {
@@ -96,8 +103,9 @@ export class PolicyUpdater {
   }
 
   /**
-   * Takes over the policy that a backup has put into the engine. `isBase`: the next delta may build upon it; false if it was made
-   * for other directories, or by a program that does not name the commit.
+   * Takes over the policy that a backup has put into the engine. `isBase`: the next delta may build
+   * upon it; false if it was made for other directories, or by a program that does not name the
+   * commit.
    */
   adopt(content: PolicyContent, isBase: boolean): void {
     this.#held = content;
@@ -105,7 +113,10 @@ export class PolicyUpdater {
     if (!isBase) this.#completeAsked++;
   }
 
-  /** The next request asks for the complete bundle, and compares it with what is held (specification connectivity.enable). */
+  /**
+   * The next request asks for the complete bundle, and compares it with what is held (specification
+   * connectivity.enable).
+   */
   wantComplete(): void {
     this.#completeAsked++;
   }
@@ -123,8 +134,8 @@ export class PolicyUpdater {
   }
 
   /**
-   * {@link refetch}, where the server may be one that is behind: its commit is taken only if it may follow the one that is held, as in
-   * every other request.
+   * {@link refetch}, where the server may be one that is behind: its commit is taken only if it may
+   * follow the one that is held, as in every other request.
    */
   recheck(): void {
     this.#isChecked = true;
@@ -147,21 +158,26 @@ export class PolicyUpdater {
   }
 
   /**
-   * Takes a policy notice, in either form. One that names what the engine holds asks for nothing, unless another commit was refused
-   * since; one that cannot be read may mean anything, so the server is asked.
+   * Takes a policy notice, in either form. One that names what the engine holds asks for nothing,
+   * unless another commit was refused since; one that cannot be read may mean anything, so the
+   * server is asked.
    */
   notified(dataText: string): void {
     const notice = policyNotice.safeParse(jsonOrUndefined(dataText));
     const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
     if (hash !== undefined) this.#deps.status.policyWanted(hash);
-    // While an update is under way, what is held is about to change: the branch may have come back to it since.
+    // While an update is under way, what is held is about to change: the branch may have come back
+    // to it since.
     if (hash !== undefined && this.#isHeld(hash) && this.#loop.idle) return;
     // A server that had no commit, or not this one, asked for time: it has one now.
     if (this.#isServerLate) this.#loop.isReady();
     else this.request();
   }
 
-  /** The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or under way. */
+  /**
+   * The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or
+   * under way.
+   */
   headIs(hash: string | null): void {
     if (hash !== null) this.#deps.status.policyWanted(hash);
     if (hash === null || this.#isHeld(hash) || hash === this.#refused?.hash || !this.#loop.idle) return;
@@ -172,7 +188,10 @@ export class PolicyUpdater {
     this.request();
   }
 
-  /** The engine holds this commit, and none was refused since: where one was, the server has gone back, and all is well again. */
+  /**
+   * The engine holds this commit, and none was refused since: where one was, the server has gone
+   * back, and all is well again.
+   */
   #isHeld(hash: string): boolean {
     return hash === this.#held?.hash && this.#refused === undefined;
   }
@@ -222,8 +241,9 @@ export class PolicyUpdater {
       const id = content?.hash ?? this.#held?.hash ?? '';
       const refused = error instanceof EngineRefusal || hasCode(error, 'engine_refused');
       this.#isServerLate = hasCode(error, 'policy_not_ready');
-      if (hasCode(error, 'policy_source_none') && this.#deps.applier.expectNoPolicy()) this.#deps.onApplied('');
-      // A server that is away or starts knows no newer policy: the one in the engine stays the latest.
+      if (hasCode(error, 'policy_source_none') && this.#deps.applier.held.expectNoPolicy()) this.#deps.onApplied('');
+      // A server that is away or starts knows no newer policy: the one in the engine stays the
+      // latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
       const place = placeOf(error);
@@ -262,17 +282,18 @@ export class PolicyUpdater {
       },
       'policy applied',
     );
-    this.#isUntidy ||= this.#deps.applier.mayHaveStrays.afterCommit;
+    this.#isUntidy ||= this.#deps.applier.held.mayHaveStrays.afterCommit;
     this.#deps.onApplied(content.hash);
   }
 
   /**
-   * Until the first policy is active nothing is decided: it comes with the documents of the first load, so that no rule decides without
-   * them. A source that is down does not keep it out for ever; the client is not ready then.
+   * Until the first policy is active nothing is decided: it comes with the documents of the first
+   * load, so that no rule decides without them. A source that is down does not keep it out for
+   * ever; the client is not ready then.
    */
   async #awaitDocuments(hash: string, signal: AbortSignal): Promise<void> {
     const { applier, status, log } = this.#deps;
-    if (applier.takesDocuments) return;
+    if (applier.held.takesDocuments) return;
     this.#firstDeadline ??= performance.now() + this.#firstWaitMs;
     this.#isWaiting = true;
     try {
@@ -290,7 +311,10 @@ export class PolicyUpdater {
     }
   }
 
-  /** The engine holds what the server has. After a failure, or another commit that was refused, that is news: all is well again. */
+  /**
+   * The engine holds what the server has. After a failure, or another commit that was refused, that
+   * is news: all is well again.
+   */
   #isHeldAgain(hash: string): void {
     const { status, log } = this.#deps;
     const refused = this.#refused?.hash;
@@ -303,7 +327,10 @@ export class PolicyUpdater {
     this.#tellMissing();
   }
 
-  /** A directory that is not there counts as empty. Most often its name is wrong, or its last file has gone: somebody should know. */
+  /**
+   * A directory that is not there counts as empty. Most often its name is wrong, or its last file
+   * has gone: somebody should know.
+   */
   #tellMissing(): void {
     const { status, log } = this.#deps;
     const missing = this.#missing;
@@ -317,14 +344,14 @@ export class PolicyUpdater {
   async #rename(held: PolicyContent, hash: string, startedMs: number): Promise<void> {
     const { applier, exclusive, status, log } = this.#deps;
     const { modules } = held;
-    await exclusive(async () => applier.rename({ hash, modules }));
+    await exclusive(async () => applier.held.rename({ hash, modules }));
     this.#held = { ...held, hash };
     this.#refused = undefined;
     status.policyResult(hash, '');
     this.#tellMissing();
     status.recent.policy({ id: hash, outcome: 'unchanged', startedMs });
     log.info({ hash, outcome: 'unchanged' }, 'this commit changes no policy: the engine holds it');
-    this.#isUntidy ||= applier.mayHaveStrays.always;
+    this.#isUntidy ||= applier.held.mayHaveStrays.always;
     this.#deps.onApplied(hash);
   }
 
@@ -333,10 +360,11 @@ export class PolicyUpdater {
     const { applier, exclusive, status, log } = this.#deps;
     const hash = this.#held?.hash ?? '';
     try {
-      const found = await exclusive((step) => applier.tidy(step));
+      const found = await exclusive((step) => applier.held.tidy(step));
       if (found.length > 0) log.warn({ modules: found.slice(0, 20) }, STRAYS_FOUND);
     } catch (error) {
-      // Foreign modules take part in decisions: that is no good state, even if the policy was applied.
+      // Foreign modules take part in decisions: that is no good state, even if the policy was
+      // applied.
       if (error instanceof EngineRefusal) {
         this.#tidyFailed = true;
         status.policyResult(hash, describe(error), placeOf(error));
@@ -390,7 +418,10 @@ export class PolicyUpdater {
   }
 }
 
-/** True when a complete bundle has exactly what is held: one of the same commit may be for other directories. */
+/**
+ * True when a complete bundle has exactly what is held: one of the same commit may be for other
+ * directories.
+ */
 function hasContent(held: PolicyContent, bundle: PolicyBundle): boolean {
   const fresh = mergeBundle(undefined, bundle);
   return fresh !== undefined && sameContent(held, fresh);
@@ -415,19 +446,21 @@ function isServerAway(error: unknown): boolean {
   return error instanceof SyncError && AWAY.has(error.code);
 }
 
-/** The first place that the engine names, and what is wrong, which begins with what is wrong there. */
+/**
+ * The first place that the engine names, and what is wrong, which begins with what is wrong there.
+ */
 function placeOf(error: unknown): PolicyProblem {
   if (!(error instanceof EngineRefusal)) return {};
   const { problems } = error;
   const first = problems.find(({ file }) => file !== undefined);
   if (first === undefined) return {};
-  const others = problems.filter((one) => one !== first).map(problemText);
+  const others = problems.filter((one) => one !== first).map(engineProblemText);
   const { file, row, message } = first;
   return { file, row, message: joined([message, ...others]) };
 }
 
 function describe({ problems, message }: EngineRefusal): string {
-  return problems.length === 0 ? message : joined(problems.map(problemText));
+  return problems.length === 0 ? message : joined(problems.map(engineProblemText));
 }
 
 /** Texts of problems one after the other, without those that are too many. */

@@ -24,7 +24,9 @@ const CELLS = keys(SAID).flatMap((said) =>
   ),
 );
 
-/** Said, session, log, position, whether updates are being read, action; `*`: any; `a|b`: either. */
+/**
+ * Said, session, log, position, whether updates are being read, action; `*`: any; `a|b`: either.
+ */
 const ROWS: readonly (readonly [string, string, string, string, string, DataAction])[] = [
   ['connected', 'whole', '*', '*', '*', 'read_all'],
   ['connected', 'apart', 'none|other', '*', '*', 'read_all'],

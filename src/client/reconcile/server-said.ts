@@ -1,21 +1,28 @@
-import { sleep } from '../../lib/async.js';
+import { sleep } from '../../lib/run/async.js';
 import type { SeqByTopic } from '../position/position.js';
 
 /**
- * What the client does when the server says something of its log, as a table without I/O: a connection begins, a heartbeat
- * or a notice of an update arrives, or such an update was taken in.
+ * What the client does when the server says something of its log, as a table without I/O: a
+ * connection begins, a heartbeat or a notice of an update arrives, or such an update was taken in.
  */
 export type Said = 'connected' | 'heartbeat' | 'update' | 'taken';
 
 /** How what was said relates to what is known here. */
 export interface Situation {
-  /** `apart`: base entries and updates are read each on their own; `whole`: all at once, of servers without sessions. */
+  /**
+   * `apart`: base entries and updates are read each on their own; `whole`: all at once, of servers
+   * without sessions.
+   */
   readonly session: 'whole' | 'apart';
-  /** The log that it is of, compared with the one that is followed; `none`: it is of no log, or none is followed. */
+  /**
+   * The log that it is of, compared with the one that is followed; `none`: it is of no log, or none
+   * is followed.
+   */
   readonly log: 'none' | 'same' | 'other';
   /**
-   * In the same log, `behind`: updates are missing here; `read`: this very update was read before its notice came;
-   * `gone_back`: the log does not have what was known of it; `unknown`: nothing to compare.
+   * In the same log, `behind`: updates are missing here; `read`: this very update was read before
+   * its notice came; `gone_back`: the log does not have what was known of it; `unknown`: nothing to
+   * compare.
    */
   readonly position: 'unknown' | 'current' | 'behind' | 'read' | 'gone_back';
   /** Updates are being read from the server. */
@@ -54,7 +61,8 @@ export function actionFor(said: Said, { session, log, position, isReading }: Sit
       if (log === 'other') return 'read_all';
       return position === 'read' ? 'ignore' : 'take';
     case 'taken':
-      // A read under way looks for gaps at its end. A server without sessions is asked after each reconnect.
+      // A read under way looks for gaps at its end. A server without sessions is asked after each
+      // reconnect.
       return session === 'apart' && log === 'same' && position === 'behind' && !isReading ? 'catch_up' : 'ignore';
   }
 }
@@ -72,7 +80,9 @@ export interface SessionStart {
   readonly spreadMs: number;
 }
 
-/** The connection that there is, or was last: what its server can do, and when it wants to be asked. */
+/**
+ * The connection that there is, or was last: what its server can do, and when it wants to be asked.
+ */
 export class ServerSession {
   #start: SessionStart | undefined;
   #isApart = false;
@@ -89,13 +99,18 @@ export class ServerSession {
     return this.#isApart;
   }
 
-  /** A connection has begun. `isApart`: there is a way to ask for base entries and updates apart. */
+  /**
+   * A connection has begun. `isApart`: there is a way to ask for base entries and updates apart.
+   */
   begin(start: SessionStart | undefined, isApart: boolean): void {
     this.#start = start;
     this.#isApart = start !== undefined && isApart;
   }
 
-  /** Takes a random part of the time that the server names: a mass of clients must not ask all at once. */
+  /**
+   * Takes a random part of the time that the server names: a mass of clients must not ask all at
+   * once.
+   */
   spread(spreadMs: number): void {
     this.#notBefore = performance.now() + Math.random() * spreadMs;
   }

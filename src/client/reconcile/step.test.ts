@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { bodyOfText } from '../../wire/json-node.js';
-import type { DataOp } from '../desired/layers.js';
-import { inChunks } from './step.js';
+import { type DataOp, type LayerContent, LayerSet, STATIC_ERA } from '../desired/layers.js';
+import { inChunks, Step } from './step.js';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -52,5 +52,25 @@ describe('engine transactions', () => {
         }
       }),
     );
+  });
+});
+
+describe('a step', () => {
+  it('makes room where a value of a commit is that a deletion leaves there', () => {
+    const layers = new LayerSet();
+    const layer = (path: string[], seq: number, content: LayerContent) => {
+      const rank = { era: seq === 0 ? STATIC_ERA : 1, seq, index: 0 };
+      return { id: `${seq}`, path, rank, content };
+    };
+    layers.set(layer(['a'], 0, { kind: 'put', body: bodyOfText('"of the commit"') }));
+    layers.set(layer(['a'], 1, { kind: 'delete', onlyRemoves: true }));
+    assert(layers.isValueAt(['a']));
+    const set = [layer(['a', 'b'], 2, { kind: 'put', body: bodyOfText('1') })];
+    const ops = new Step(layers, { set, drop: [] }).ops([], new Map());
+    assert.deepEqual(
+      ops.map((op) => [op.op, op.path.join('/'), op.op === 'put' ? op.text() : '']),
+      [['put', 'a', '{"b":1}']],
+    );
+    assert(!layers.isValueAt(['a']));
   });
 });

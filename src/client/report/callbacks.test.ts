@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { Secret } from '../../lib/log.js';
+import { Secret } from '../../lib/observe/log.js';
 import {
   CallbackRegistry,
   callbackRequest,

@@ -2,15 +2,16 @@ import { createHash } from 'node:crypto';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
-import { basicAuthorization, redirectedHeaders } from '../../lib/http-response.js';
-import type { Secret } from '../../lib/log.js';
-import { withoutEnd } from '../../lib/without-end.js';
+import { basicAuthorization, redirectedHeaders } from '../../lib/net/http-response.js';
+import type { Secret } from '../../lib/observe/log.js';
+import { withoutEnd } from '../../lib/run/without-end.js';
 import { callbackItem, FETCH_METHODS, type FetcherConfig, fetcherConfig, isHttpFetcher } from '../../wire/data.js';
 import { pythonJson } from './report-hash.js';
 
 /**
- * The configuration of a callback, complete: member names, order and defaults are OPAL's (opal-protocol P2.6), except
- * that the method is POST wherever none is named (specification callback-config.pair; OPAL sends GET).
+ * The configuration of a callback, complete: member names, order and defaults are OPAL's
+ * (opal-protocol P2.6), except that the method is POST wherever none is named (specification
+ * callback-config.pair; OPAL sends GET).
  */
 export const completeCallbackConfig = z.object({
   fetcher: z.string().nullable(),
@@ -73,8 +74,9 @@ export function completeConfig(given: FetcherConfig): CallbackConfig {
 }
 
 /**
- * The target of one item: a plain URL takes the default configuration, a pair exactly its own. Undefined for an item that
- * no report can be sent to: a peer may have sent anything, and the update itself must not suffer.
+ * The target of one item: a plain URL takes the default configuration, a pair exactly its own.
+ * Undefined for an item that no report can be sent to: a peer may have sent anything, and the
+ * update itself must not suffer.
  */
 export function readTarget(item: unknown, defaults: CallbackConfig): CallbackTarget | undefined {
   const parsed = callbackItem.safeParse(item);
@@ -86,7 +88,10 @@ export function readTarget(item: unknown, defaults: CallbackConfig): CallbackTar
   return { url, config: given === undefined ? defaults : completeConfig(given) };
 }
 
-/** What identifies a target (opal-protocol P2.6): hex SHA-256 of its URL and of its configuration as Python prints it. */
+/**
+ * What identifies a target (opal-protocol P2.6): hex SHA-256 of its URL and of its configuration as
+ * Python prints it.
+ */
 export function targetKey({ url, config }: CallbackTarget): string {
   const { fetcher, headers, is_json, process_data, method, data } = config;
   const printed = pythonJson(JSON.stringify({ fetcher, headers, is_json, process_data, method, data }));
@@ -113,7 +118,10 @@ export interface CallbackEntry extends CallbackTarget {
 /** Each of them receives every report. */
 const MAX_CALLBACKS = 100;
 
-/** The callbacks that receive every report: the configured ones, and those registered since. In memory only. */
+/**
+ * The callbacks that receive every report: the configured ones, and those registered since. In
+ * memory only.
+ */
 export class CallbackRegistry {
   readonly #entries = new Map<string, CallbackEntry>();
 
@@ -130,9 +138,9 @@ export class CallbackRegistry {
   }
 
   /**
-   * Registers a target and returns it with its key. The default key is {@link targetKey}, so that the same target is never
-   * called twice; under another key it replaces that twin, and whatever had the key (opal-protocol
-   * P2.6). Throws `callback_limit`.
+   * Registers a target and returns it with its key. The default key is {@link targetKey}, so that
+   * the same target is never called twice; under another key it replaces that twin, and whatever
+   * had the key (opal-protocol P2.6). Throws `callback_limit`.
    */
   put(target: CallbackTarget, key?: string): CallbackEntry {
     const automatic = targetKey(target);
@@ -175,10 +183,11 @@ const OWN_HEADERS = { accept: '*/*', 'user-agent': 'policysync' };
 const REPORT_PATH = '/data/callback_report';
 
 /**
- * The request that delivers a report to a target. It carries the client's token where the target is `own`, below the path of
- * its URL, and no authorization is configured: a secured server would reject the default callback otherwise. A target that a
- * peer named (`isConfigured` is false) gets it only for the route of reports, and under no other name: an origin may have
- * other services beside it.
+ * The request that delivers a report to a target. It carries the client's token where the target is
+ * `own`, below the path of its URL, and no authorization is configured: a secured server would
+ * reject the default callback otherwise. A target that a peer named (`isConfigured` is false) gets
+ * it only for the route of reports, and under no other name: an origin may have other services
+ * beside it.
  */
 export function callbackRequest(
   { url, config }: CallbackTarget,
@@ -203,8 +212,8 @@ export function callbackRequest(
 }
 
 /**
- * The request that follows a redirect, with the same method and report: a report that became a GET would be lost
- * unnoticed. Another origin gets none of the configured headers and not our token.
+ * The request that follows a redirect, with the same method and report: a report that became a GET
+ * would be lost unnoticed. Another origin gets none of the configured headers and not our token.
  */
 export function redirected(request: CallbackRequest, to: URL): CallbackRequest {
   const url = new URL(to);

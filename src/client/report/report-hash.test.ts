@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { OPAL_HASH_LIMIT_BYTES, opalHash, pythonJson, reportHash } from './report-hash.js';
 

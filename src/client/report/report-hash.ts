@@ -1,14 +1,17 @@
 import { createHash } from 'node:crypto';
-import { jsonString } from '../../lib/json.js';
+import { jsonString } from '../../lib/json/json.js';
 
 /**
- * SYNC_REPORT_HASH_FORM. `bytes`: SHA-256 of the bytes as they were fetched, which the client has anyway. `opal`: of the
- * parsed value as Python prints it, so that reports of both kinds of clients compare.
+ * SYNC_REPORT_HASH_FORM. `bytes`: SHA-256 of the bytes as they were fetched, which the client has
+ * anyway. `opal`: of the parsed value as Python prints it, so that reports of both kinds of clients
+ * compare.
  */
 export const HASH_FORMS = ['bytes', 'opal'] as const;
 export type HashForm = (typeof HASH_FORMS)[number];
 
-/** Larger documents get no hash in OPAL's form: it takes the whole text in memory, several times. */
+/**
+ * Larger documents get no hash in OPAL's form: it takes the whole text in memory, several times.
+ */
 export const OPAL_HASH_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /** A document that can be hashed: what the client has of a fetched one. */
@@ -19,7 +22,10 @@ export interface Hashable {
   text(): string;
 }
 
-/** The hash that a report shows of a document, 64 hex digits; null where the form cannot be had for it. */
+/**
+ * The hash that a report shows of a document, 64 hex digits; null where the form cannot be had for
+ * it.
+ */
 export function reportHash(form: HashForm, body: Hashable): string | null {
   if (form === 'bytes') return body.hash;
   if (body.sizeBytes > OPAL_HASH_LIMIT_BYTES) return null;
@@ -27,8 +33,8 @@ export function reportHash(form: HashForm, body: Hashable): string | null {
 }
 
 /**
- * OPAL's hash of a JSON text (opal-protocol P4.7): hex SHA-256 of a string's own characters, and of what `json.dumps`
- * prints for everything else.
+ * OPAL's hash of a JSON text (opal-protocol P4.7): hex SHA-256 of a string's own characters, and of
+ * what `json.dumps` prints for everything else.
  */
 export function opalHash(text: string): string {
   const trimmed = text.trim();
@@ -37,10 +43,11 @@ export function opalHash(text: string): string {
 }
 
 /**
- * A JSON text as Python's `json.dumps(json.loads(text))` prints it: what OPAL hashes (opal-protocol P4.7). Separators are
- * `, ` and `: `, text beyond ASCII is escaped, floats are in their shortest form with a point or an exponent, integers
- * keep all digits, and of a repeated name the last value stands at the first one's place. `text` must be valid JSON.
- * Works without recursion: a document may be nested as deep as the fetcher lets in.
+ * A JSON text as Python's `json.dumps(json.loads(text))` prints it: what OPAL hashes (opal-protocol
+ * P4.7). Separators are `, ` and `: `, text beyond ASCII is escaped, floats are in their shortest
+ * form with a point or an exponent, integers keep all digits, and of a repeated name the last value
+ * stands at the first one's place. `text` must be valid JSON. Works without recursion: a document
+ * may be nested as deep as the fetcher lets in.
  */
 export function pythonJson(text: string): string {
   const open: (List | Members)[] = [];
@@ -134,7 +141,10 @@ function pythonNumber(token: string): string {
   return pythonFloat(Number(token));
 }
 
-/** Python's `repr` of a float: the same digits as JavaScript's, but other bounds for the exponent form. */
+/**
+ * Python's `repr` of a float: the same digits as JavaScript's, but other bounds for the exponent
+ * form.
+ */
 function pythonFloat(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'Infinity' : '-Infinity';
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';

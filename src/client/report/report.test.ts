@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { peerEntry } from '../../wire/data.js';
 import { updateReport } from '../../wire/report.js';
 import { dataReport, policyReport, reportedEntry } from './report.js';

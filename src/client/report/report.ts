@@ -1,9 +1,9 @@
-import { redactUrl } from '../../lib/log.js';
+import { redactUrl } from '../../lib/observe/log.js';
 import { fetcherConfig, isHttpFetcher, type PeerEntry } from '../../wire/data.js';
 import type { EntryReport, ReportedConfig, ReportedEntry, UpdateReport } from '../../wire/report.js';
 
 /** Outcome of one entry of an update. */
-export interface EntryOutcome {
+export interface EntryResult {
   readonly entry: PeerEntry;
   readonly fetched: boolean;
   readonly saved: boolean;
@@ -13,7 +13,7 @@ export interface EntryOutcome {
 }
 
 /** The report on a data update. */
-export function dataReport(updateId: string, outcomes: readonly EntryOutcome[]): UpdateReport {
+export function dataReport(updateId: string, outcomes: readonly EntryResult[]): UpdateReport {
   return { update_id: updateId, reports: outcomes.map(entryReport), policy_hash: null, user_data: {} };
 }
 
@@ -22,14 +22,15 @@ export function policyReport(hash: string): UpdateReport {
   return { update_id: null, reports: [], policy_hash: hash, user_data: {} };
 }
 
-function entryReport({ entry, fetched, saved, hash, superseded }: EntryOutcome): EntryReport {
+function entryReport({ entry, fetched, saved, hash, superseded }: EntryResult): EntryReport {
   const outcome = { entry: reportedEntry(entry), fetched, saved, hash };
   return superseded ? { ...outcome, superseded } : outcome;
 }
 
 /**
- * The entry without its secrets. A callback is often a third party: it learns which entry this is, and nothing that would
- * let it read the source or the data. So members of `config` are listed one by one, never copied.
+ * The entry without its secrets. A callback is often a third party: it learns which entry this is,
+ * and nothing that would let it read the source or the data. So members of `config` are listed one
+ * by one, never copied.
  */
 export function reportedEntry(entry: PeerEntry): ReportedEntry {
   const { url, config, topics, dst_path, save_method, data, periodic_update_interval: interval } = entry;
@@ -59,7 +60,10 @@ export function maskedHeaders(headers: Readonly<Record<string, string>> | null |
   return Object.fromEntries(Object.keys(headers).map((name) => [name, '***']));
 }
 
-/** The URL as it was written where there is no secret in it; otherwise without credentials and query. */
+/**
+ * The URL as it was written where there is no secret in it; otherwise without credentials and
+ * query.
+ */
 function publicUrl(url: string): string {
   const hidden = redactUrl(url);
   return hidden.includes('***') ? hidden : url;

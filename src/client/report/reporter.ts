@@ -1,7 +1,7 @@
-import type { BackoffOptions } from '../../lib/async.js';
-import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
-import { serverAddress } from '../../lib/server-address.js';
-import { withOverrides } from '../../lib/with-overrides.js';
+import { serverAddress } from '../../lib/net/server-address.js';
+import { type Logger, redactUrl, type Secret } from '../../lib/observe/log.js';
+import type { BackoffOptions } from '../../lib/run/async.js';
+import { withOverrides } from '../../lib/run/with-overrides.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
 import type { DataEvents } from '../status/data-events.js';
@@ -14,7 +14,7 @@ import {
   readTarget,
   targetKey,
 } from './callbacks.js';
-import { ReportCollector } from './collector.js';
+import { ReportCollector } from './entry-outcomes.js';
 import { policyReport } from './report.js';
 import type { HashForm } from './report-hash.js';
 import { ReportSender, type SenderCounts, type SenderDeps } from './sender.js';
@@ -96,7 +96,10 @@ export class Reporter {
     return this.#sender.close();
   }
 
-  /** Sends a report to every registered callback and to the one-time callbacks of the update, once where both name one. */
+  /**
+   * Sends a report to every registered callback and to the one-time callbacks of the update, once
+   * where both name one.
+   */
   #tell(report: UpdateReport, oneTime: readonly unknown[]): void {
     const targets = new Map<string, CallbackTarget>();
     for (const target of [...this.registry.all(), ...this.#targets(oneTime)]) targets.set(targetKey(target), target);

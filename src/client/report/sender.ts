@@ -1,10 +1,10 @@
 import { type Dispatcher, request } from 'undici';
-import { aborted, type BackoffOptions, backoffMs, sleep, TaskSet, withAnySignal } from '../../lib/async.js';
-import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import { followRedirects, type HeaderValues } from '../../lib/http-response.js';
-import { type Logger, redactUrl } from '../../lib/log.js';
-import { createLimiter } from '../fetch/limiter.js';
+import { connectText, SERVER_CA } from '../../lib/net/connect-failure.js';
+import { followRedirects, type HeaderValues } from '../../lib/net/http-response.js';
+import { type Logger, redactUrl } from '../../lib/observe/log.js';
+import { aborted, type BackoffOptions, backoffMs, sleep, TaskSet, withAnySignal } from '../../lib/run/async.js';
+import { Limiter } from '../fetch/limiter.js';
 import type { OutboundGate } from '../outbound/gate.js';
 import { type CallbackRequest, type CallbackTarget, callbackRequest, type OwnServer, redirected } from './callbacks.js';
 
@@ -12,7 +12,10 @@ import { type CallbackRequest, type CallbackTarget, callbackRequest, type OwnSer
 const ATTEMPTS = 4;
 /** Requests under way; of these to one host. A host that hangs leaves the others their slots. */
 const CONCURRENCY = { concurrency: 8, perHost: 2 };
-/** Bounds of the queue: deliveries, and characters of reports (a first load of 10,000 entries has some millions). */
+/**
+ * Bounds of the queue: deliveries, and characters of reports (a first load of 10,000 entries has
+ * some millions).
+ */
 const QUEUE = { deliveries: 1000, chars: 64 * 1024 * 1024 };
 const MAX_REDIRECTS = 5;
 /** How much of a response body is read so that the connection can be reused. */
@@ -70,15 +73,15 @@ interface Delivery {
 }
 
 /**
- * Delivers reports to callbacks in the background: nothing waits for it, its queue is bounded, and a failure is a line in
- * the log and a count. Tried again after a failure of the connection or an answer of 500 and above; not after
- * one that says that the request itself is wrong.
+ * Delivers reports to callbacks in the background: nothing waits for it, its queue is bounded, and
+ * a failure is a line in the log and a count. Tried again after a failure of the connection or an
+ * answer of 500 and above; not after one that says that the request itself is wrong.
  */
 export class ReportSender {
   readonly #options: SenderOptions;
   readonly #deps: SenderDeps;
   readonly #log: Logger;
-  readonly #limiter = createLimiter(CONCURRENCY);
+  readonly #limiter = new Limiter(CONCURRENCY);
   readonly #tasks: TaskSet;
   readonly #stop = new AbortController();
   #closed: Promise<void> | undefined;
@@ -99,8 +102,8 @@ export class ReportSender {
   }
 
   /**
-   * Queues a report for a target and returns at once. `updateId` is for the log; `isConfigured`: the client's own settings name
-   * this very target.
+   * Queues a report for a target and returns at once. `updateId` is for the log; `isConfigured`:
+   * the client's own settings name this very target.
    */
   send(target: CallbackTarget, text: string, updateId: string | null, isConfigured: boolean): void {
     if (this.#stop.signal.aborted) return;
@@ -131,7 +134,10 @@ export class ReportSender {
     await this.#deps.gated.destroy();
   }
 
-  /** Keeps the queue within its bounds. What is under way is left alone: it may have arrived already. */
+  /**
+   * Keeps the queue within its bounds. What is under way is left alone: it may have arrived
+   * already.
+   */
   #dropOldest(newest: Delivery): void {
     const { deliveries, chars } = this.#options.queue ?? QUEUE;
     for (const delivery of this.#queue) {

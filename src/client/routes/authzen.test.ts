@@ -3,8 +3,8 @@ import { describe, it } from 'node:test';
 import { ANONYMOUS, type Authenticator } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
-import { loadSettings } from '../../lib/options.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import { readSettings } from '../../lib/settings/options.js';
 import type { AskPolicy } from '../authzen/evaluate.js';
 import { authzenOffer } from '../authzen/settings.js';
 import { CLIENT_SETTINGS } from '../options.js';
@@ -17,7 +17,7 @@ const REQUEST = {
 };
 
 function offerOf(env: Record<string, string>) {
-  return authzenOffer(loadSettings(CLIENT_SETTINGS, { env }).values);
+  return authzenOffer(readSettings(CLIENT_SETTINGS, { env }).values);
 }
 
 function appWith(ask: AskPolicy, env: Record<string, string> = {}, authenticator?: Authenticator) {

@@ -3,11 +3,10 @@ import * as z from 'zod';
 import type { ResponseDeclaration } from '../../http/declared-route.js';
 import { whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
-import { printJson } from '../../lib/json-text.js';
-import { type Decision, foundOf } from '../authzen/answer.js';
+import { printJson } from '../../lib/json/json-text.js';
+import { type AuthzenDecision, foundOf } from '../authzen/answer.js';
 import { pathOf } from '../authzen/decision-rules.js';
 import { type AskPolicy, evaluate, evaluateAll, withStatus } from '../authzen/evaluate.js';
-import { AUTHZEN_PATHS, authzenConfiguration, configurationOf } from '../authzen/metadata.js';
 import {
   badRequest,
   type Evaluation,
@@ -20,15 +19,18 @@ import { pageOf, partOf } from '../authzen/search.js';
 import type { AuthzenOffer } from '../authzen/settings.js';
 
 /**
- * Most characters that the evaluations of one request have together, each with its defaults: a default is written once and counts for
- * each evaluation that takes it.
+ * Most characters that the evaluations of one request have together, each with its defaults: a
+ * default is written once and counts for each evaluation that takes it.
  */
 const MAX_TOTAL_LENGTH = 16 * 1024 * 1024;
 
 /** `application/json`, with or without parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;[ \t]*[\w-]+=("[^"]*"|[\w.-]+)[ \t]*)*$/i;
 
-/** How long a configuration may be cached whose address is set; one that depends on the request is not cached. */
+/**
+ * How long a configuration may be cached whose address is set; one that depends on the request is
+ * not cached.
+ */
 const CONFIGURATION_MAX_AGE_SECONDS = 300;
 
 const properties = z.record(z.string(), z.unknown()).optional();
@@ -61,8 +63,9 @@ const FAILURES: Readonly<Record<number, ResponseDeclaration>> = {
 };
 
 /**
- * The AuthZEN Authorization API 1.0 in front of the engine, whichever it is. `ask` gives the value of a rule. A denial is 200 with
- * `"decision":false`; where there is no answer, the response is never a decision.
+ * The AuthZEN Authorization API 1.0 in front of the engine, whichever it is. `ask` gives the value
+ * of a rule. A denial is 200 with `"decision":false`; where there is no answer, the response is
+ * never a decision.
  */
 export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: { ask: AskPolicy }): void {
   const ask = withStatus(deps.ask);
@@ -119,7 +122,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
     async ({ raw, request, caller, reply }) => {
       const limits = { maxEvaluations: offer.maxEvaluations, maxTotalLength: MAX_TOTAL_LENGTH };
       const asked = readEvaluations(raw, limits);
-      const one = (item: Evaluation): Promise<Decision> => evaluate(offer.decision, ask, item);
+      const one = (item: Evaluation): Promise<AuthzenDecision> => evaluate(offer.decision, ask, item);
       if ('single' in asked) return sendJson(reply, await one(asked.single));
       const evaluations = await whileCallerWaits(request, caller, (gone) => evaluateAll(asked, one, gone));
       return sendJson(reply, { evaluations });
@@ -178,7 +181,9 @@ function addressOf({ protocol, host }: FastifyRequest): string {
   throw badRequest('Host must be the name by which this is asked for');
 }
 
-/** A request says that it is JSON (section 10.1). Web pages cannot send that without asking first. */
+/**
+ * A request says that it is JSON (section 10.1). Web pages cannot send that without asking first.
+ */
 function assertJson({ headers }: FastifyRequest): void {
   const type = headers['content-type'];
   if (type !== undefined && JSON_TYPE.test(type)) return;
@@ -186,7 +191,9 @@ function assertJson({ headers }: FastifyRequest): void {
   throw badRequest(`Content-Type must be application/json, and is ${given}`);
 }
 
-/** Section 10.1.3: the response to a request with an identifier has the same one, whatever it says. */
+/**
+ * Section 10.1.3: the response to a request with an identifier has the same one, whatever it says.
+ */
 function echoRequestId(
   { headers, url }: FastifyRequest,
   reply: FastifyReply,
@@ -202,7 +209,48 @@ function isAuthzen(url: string): boolean {
   return url.startsWith('/access/v1/') || url.startsWith(AUTHZEN_PATHS.configuration);
 }
 
-/** Sends a value with its texts as they were written, as bytes: a text would get a charset, which the specification does not have. */
+/**
+ * Sends a value with its texts as they were written, as bytes: a text would get a charset, which
+ * the specification does not have.
+ */
 function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
   return reply.type('application/json').send(Buffer.from(printJson(value)));
+}
+
+/** Default paths of the endpoints (section 10.1). */
+const AUTHZEN_PATHS = {
+  configuration: '/.well-known/authzen-configuration',
+  evaluation: '/access/v1/evaluation',
+  evaluations: '/access/v1/evaluations',
+  search: {
+    subject: '/access/v1/search/subject',
+    resource: '/access/v1/search/resource',
+    action: '/access/v1/search/action',
+  },
+} as const;
+
+/** `GET /.well-known/authzen-configuration` (section 9). */
+const authzenConfiguration = z.object({
+  policy_decision_point: z.string(),
+  access_evaluation_endpoint: z.string(),
+  access_evaluations_endpoint: z.string(),
+  search_subject_endpoint: z.string().optional(),
+  search_resource_endpoint: z.string().optional(),
+  search_action_endpoint: z.string().optional(),
+});
+
+/** The configuration document at an address: an endpoint that it does not name is not offered. */
+function configurationOf(
+  base: string,
+  { searches }: Pick<AuthzenOffer, 'searches'>,
+): z.infer<typeof authzenConfiguration> {
+  const { search } = AUTHZEN_PATHS;
+  return {
+    policy_decision_point: base,
+    access_evaluation_endpoint: `${base}${AUTHZEN_PATHS.evaluation}`,
+    access_evaluations_endpoint: `${base}${AUTHZEN_PATHS.evaluations}`,
+    ...(searches.has('subject') && { search_subject_endpoint: `${base}${search.subject}` }),
+    ...(searches.has('resource') && { search_resource_endpoint: `${base}${search.resource}` }),
+    ...(searches.has('action') && { search_action_endpoint: `${base}${search.action}` }),
+  };
 }

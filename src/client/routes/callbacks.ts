@@ -20,7 +20,10 @@ export interface CallbackRoutesDeps {
   readonly defaults: CallbackConfig;
 }
 
-/** Body of `POST /callbacks`. The key is part of a path, so it has only characters that need no escape there. */
+/**
+ * Body of `POST /callbacks`. The key is part of a path, so it has only characters that need no
+ * escape there.
+ */
 const registration = z.object({
   url: callbackUrl,
   config: callbackConfig.nullish(),
@@ -34,7 +37,10 @@ const shownEntry = z.object({ key: z.string(), url: z.string(), config: complete
 
 const notFound = { description: 'No callback has this key' };
 
-/** The registered callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they are often secrets. */
+/**
+ * The registered callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they
+ * are often secrets.
+ */
 export function callbackRoutes(app: FastifyInstance, { registry, defaults }: CallbackRoutesDeps): void {
   const declared = { access: ['listener'], limited: 'nothing', tag: 'Callbacks' } as const;
 

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { ANONYMOUS, type Authenticator, type PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
-import { Secret, silentLogger } from '../../lib/log.js';
+import { Secret, silentLogger } from '../../lib/observe/log.js';
+import { storeConfigRoute } from '../http.js';
 import type { EngineAuthSettings } from '../options.js';
-import { storeConfigRoute } from './store-config.js';
 import { type TriggerDeps, triggerRoutes } from './triggers.js';
 
 /** Takes `Bearer <peer type>` as proof. */

@@ -18,7 +18,10 @@ const SUMMARIES = {
   disable: 'Stop following the sync server; the engine keeps serving, and a backup is saved',
 } as const;
 
-/** `GET` of server connectivity, and the switches for it (specification "Client server-connectivity"). */
+/**
+ * `GET` of server connectivity, and the switches for it (specification "Client
+ * server-connectivity").
+ */
 export function connectivityRoutes(
   app: FastifyInstance,
   { offline }: { offline: Pick<Offline, 'view' | 'enable' | 'disable'> },

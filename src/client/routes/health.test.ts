@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { DataStory } from '../../../test/support/data-story.js';
 import { createHttpApp } from '../../http/app.js';
 import { Drain } from '../../http/drain.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { Status } from '../status/status.js';
-import { type HealthRoutesDeps, healthRoutes } from './health.js';
+import { clientHealthRoutes, type HealthRoutesDeps } from './health.js';
 
 function appOf(status: Status, drain = new Drain()): ReturnType<typeof createHttpApp> {
   const deps: HealthRoutesDeps = {
@@ -30,7 +30,7 @@ function appOf(status: Status, drain = new Drain()): ReturnType<typeof createHtt
     drain,
   };
   const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
-  healthRoutes(app, deps);
+  clientHealthRoutes(app, deps);
   return app;
 }
 

@@ -7,8 +7,8 @@ import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import type { DriftCheck } from '../drift/drift-check.js';
-import type { RunningEngine } from '../engine/running-engine.js';
-import type { Follower } from '../follower.js';
+import type { RunningEngine } from '../engine/opa/running-engine.js';
+import type { Follower } from '../follow/follower.js';
 import type { HealthWriter } from '../health/health-writer.js';
 import type { Offline } from '../offline/offline.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
@@ -41,8 +41,11 @@ const UNAVAILABLE: ResponseDeclaration = {
   schema: z.object({ status: z.literal('unavailable'), ...clientHealth.shape }),
 };
 
-/** `GET /`, `/healthy`, `/healthcheck`, `/ready` and `/live` (specification "Health states"; opal-protocol P2.6). */
-export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
+/**
+ * `GET /`, `/healthy`, `/healthcheck`, `/ready` and `/live` (specification "Health states";
+ * opal-protocol P2.6).
+ */
+export function clientHealthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
   const { status, follower } = deps;
   const declared = { method: 'GET', access: 'everyone', strangers: 'words', insiders: 'token', tag: 'Health' } as const;
 
@@ -100,7 +103,10 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
   );
 }
 
-/** Disconnected on purpose, with an engine that serves what it was given before (opal-protocol P2.6). */
+/**
+ * Disconnected on purpose, with an engine that serves what it was given before (opal-protocol
+ * P2.6).
+ */
 function servesOffline({ status, offline }: HealthRoutesDeps): boolean {
   return offline.view.disabled && status.ready && status.engine.online;
 }

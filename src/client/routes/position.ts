@@ -60,7 +60,8 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       const timeoutMs = asked.timeout ?? DEFAULT_WAIT_MS;
       const reached = await whileCallerWaits(request, caller, (gone) => waits.wait(seq, timeoutMs, gone));
       const now = data.logPosition;
-      // The server may have changed to another log meanwhile, in which the seq means something else.
+      // The server may have changed to another log meanwhile, in which the seq means something
+      // else.
       assertLog(now, asked.epoch ?? before?.epoch, seq);
       const status = reached === 'unknown' ? 'pending' : reached;
       return reply.code(status === 'applied' ? 200 : 202).send({ status, ...shown(now) });
@@ -76,7 +77,8 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       limited: 'nothing',
       tag: 'Position',
       summary: 'Remove the documents that no log and no configuration has',
-      description: 'GET /healthy lists them as `data.orphaned`. Nothing else removes them (see docs/catch-up.md).',
+      description:
+        'GET /healthy lists them as `data.orphaned`. Nothing else removes them (see docs/how-to/offline.md).',
       responses: { 200: { description: 'What was removed', schema: z.object({ pruned: z.array(z.string()) }) } },
     },
     async () => ({ pruned: (await data.prune()).map(({ path }) => docPathText(path)) }),

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { ResponseDeclaration } from '../../http/declared-route.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Follower } from '../follower.js';
+import type { Follower } from '../follow/follower.js';
 import type { ClientSettings } from '../options.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
@@ -18,8 +18,8 @@ export interface TriggerDeps {
 const OK: ResponseDeclaration = { description: 'It is under way', schema: z.object({ status: z.literal('ok') }) };
 
 /**
- * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (opal-protocol P2.6): what an operator uses after a
- * repair. Unlike OPAL's they are for listeners only (opal-protocol P10.5).
+ * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (opal-protocol P2.6): what an
+ * operator uses after a repair. Unlike OPAL's they are for listeners only (opal-protocol P10.5).
  */
 export function triggerRoutes(
   app: FastifyInstance,

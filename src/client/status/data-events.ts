@@ -4,7 +4,10 @@ import type { KnownEntry } from '../desired/entry-table.js';
 /** Id of the transactions that load all that is desired. */
 export const LOAD_ID = 'initial-load';
 
-/** True for the key of a transaction that loads all that is desired, false for that of a data update. */
+/**
+ * True for the key of a transaction that loads all that is desired, false for that of a data
+ * update.
+ */
 export function isLoad(transaction: string): boolean {
   return transaction.startsWith(`${LOAD_ID}#`);
 }
@@ -22,7 +25,10 @@ export interface BegunUpdate {
   readonly seq?: number | undefined;
 }
 
-/** What happens to data updates and their entries. A transaction is one update, or one load of all that is desired. */
+/**
+ * What happens to data updates and their entries. A transaction is one update, or one load of all
+ * that is desired.
+ */
 export type DataEvent =
   | { readonly kind: 'begun'; readonly transaction: string; readonly update: BegunUpdate }
   /** An update names an entry; `known` is undefined where a later update covers it already. */

@@ -2,11 +2,14 @@ import type { KnownEntry } from '../desired/entry-table.js';
 import { type DataEvent, isLoad } from './data-events.js';
 
 /**
- * Whether the data of a client is ready (specification health.ready): the first load has settled, or a later update succeeded.
+ * Whether the data of a client is ready (specification health.ready): the first load has settled,
+ * or a later update succeeded.
  *
- * The first load has settled when all that is desired has been read, and each entry of it is applied, or blocked, or no longer desired.
- * What is blocked cannot be applied by waiting: it is listed, and holds up nothing. No order of arrival decides: an entry that came with
- * an update of its own before the load named it counts all the same, and later is what the log has after what was read of it first.
+ * The first load has settled when all that is desired has been read, and each entry of it is
+ * applied, or blocked, or no longer desired. What is blocked cannot be applied by waiting: it is
+ * listed, and holds up nothing. No order of arrival decides: an entry that came with an update of
+ * its own before the load named it counts all the same, and later is what the log has after what
+ * was read of it first.
  */
 export class DataReadiness {
   /** The ids of the entries that the load has named. */
@@ -27,7 +30,10 @@ export class DataReadiness {
     return this.#isReady;
   }
 
-  /** All that the first load names has arrived, as far as it is still desired; the engine may not have it yet. */
+  /**
+   * All that the first load names has arrived, as far as it is still desired; the engine may not
+   * have it yet.
+   */
   get isHere(): boolean {
     return this.#isReady || (this.#isRead && this.#missing.size === 0);
   }

@@ -1,7 +1,10 @@
 import { MAX_MISSING, type PolicyState } from '../../wire/session.js';
 import { cut } from './failures.js';
 
-/** A place in the policy repository, and what is wrong: in words of its own, so that nobody takes them apart. */
+/**
+ * A place in the policy repository, and what is wrong: in words of its own, so that nobody takes
+ * them apart.
+ */
 export interface PolicyProblem {
   readonly file?: string | undefined;
   readonly row?: number | undefined;
@@ -28,7 +31,10 @@ export class PolicyTracker {
     };
   }
 
-  /** These subscribed directories are not in the commit that is held. Returns whether they are others than before. */
+  /**
+   * These subscribed directories are not in the commit that is held. Returns whether they are
+   * others than before.
+   */
   lacks(directories: readonly string[]): boolean {
     const isNew = directories.join('\0') !== this.#missing.join('\0');
     this.#missing = directories;
@@ -50,7 +56,10 @@ export class PolicyTracker {
     this.#error = null;
   }
 
-  /** A commit could not be applied, because of a place in the repository if one is known. It may be tried again. */
+  /**
+   * A commit could not be applied, because of a place in the repository if one is known. It may be
+   * tried again.
+   */
   failed(commit: string, error: string, { file, row, message = error }: PolicyProblem): void {
     if (commit !== '' && commit !== this.#held) this.#wanted = commit;
     if (this.#error === null) this.#sinceMs = Date.now();

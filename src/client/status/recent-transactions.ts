@@ -26,7 +26,10 @@ interface Noted {
   told: ClientTransaction;
 }
 
-/** The last transactions of policy and data, with how they went, for people who ask. The memory is bounded. */
+/**
+ * The last transactions of policy and data, with how they went, for people who ask. The memory is
+ * bounded.
+ */
 export class RecentTransactions {
   /** The oldest first. */
   #noted: readonly Noted[] = [];

@@ -34,7 +34,10 @@ const happens: fc.Arbitrary<Happens> = fc.oneof(
   },
 );
 
-/** The entries of a client and its status, with no source, server and engine: events are what a test says. */
+/**
+ * The entries of a client and its status, with no source, server and engine: events are what a test
+ * says.
+ */
 class Client {
   readonly #events = new DataEvents();
   readonly #table = new EntryTable();
@@ -82,7 +85,10 @@ class Client {
     this.#events.emit({ kind: 'config_read' });
   }
 
-  /** Nothing is wrong any more: each entry comes to where it should, in the way that its state allows. */
+  /**
+   * Nothing is wrong any more: each entry comes to where it should, in the way that its state
+   * allows.
+   */
   recover(): void {
     this.status.engineSeen(true);
     this.status.policyResult('good', '');

@@ -20,7 +20,10 @@ class Story extends DataStory {
     this.events.subscribe(this.status.onData);
   }
 
-  /** An update (or `initial-load`) with entries; `a PATCH` has that method. Known entries of another one move to it. */
+  /**
+   * An update (or `initial-load`) with entries; `a PATCH` has that method. Known entries of another
+   * one move to it.
+   */
   brings(id: string, ...entries: string[]): void {
     const named = entries.map((text) => {
       const [name = '', method = 'PUT'] = text.split(' ');
@@ -74,7 +77,10 @@ function stateOf({ status }: Story): Expected {
   return status.healthy ? 'healthy' : 'ready';
 }
 
-/** Each rule of specification "Health states", and the decisions of design D39, as stories: what happens, what then holds. */
+/**
+ * Each rule of specification "Health states", and the decisions of design D39, as stories: what
+ * happens, what then holds.
+ */
 const RULES: readonly {
   rule: string;
   enabled?: { policy?: boolean; data?: boolean };

@@ -25,9 +25,9 @@ class History {
 }
 
 /**
- * What the client knows of itself: its last transactions, failing entries, and whether the engine answers. `ready` and
- * `healthy` follow specification "Health states": a failure counts from the first failed attempt until nothing fails
- * (design D39).
+ * What the client knows of itself: its last transactions, failing entries, and whether the engine
+ * answers. `ready` and `healthy` follow specification "Health states": a failure counts from the
+ * first failed attempt until nothing fails (design D39).
  */
 export class Status {
   /** The last transactions of both kinds, one by one. */
@@ -54,8 +54,8 @@ export class Status {
   #serverCutOffSinceMs: number | undefined;
 
   /**
-   * `cutOffIsUnhealthy`: SYNC_SERVER_CUT_OFF_UNHEALTHY. `onFinished` is called at the end of each data transaction; `onEnded` at that of one
-   * with nothing to report.
+   * `cutOffIsUnhealthy`: SYNC_SERVER_CUT_OFF_UNHEALTHY. `onFinished` is called at the end of each
+   * data transaction; `onEnded` at that of one with nothing to report.
    */
   constructor(
     options: { policyEnabled: boolean; dataEnabled: boolean; cutOffIsUnhealthy?: boolean },
@@ -80,12 +80,18 @@ export class Status {
     });
   }
 
-  /** Policy was synced once, and data is ready, each only where it is enabled (specification "Health states"). */
+  /**
+   * Policy was synced once, and data is ready, each only where it is enabled (specification "Health
+   * states").
+   */
   get ready(): boolean {
     return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#data.isReady);
   }
 
-  /** All documents of the first load have arrived, or the client takes none; the engine may not have them yet. */
+  /**
+   * All documents of the first load have arrived, or the client takes none; the engine may not have
+   * them yet.
+   */
   get documentsAreHere(): boolean {
     return !this.#dataEnabled || this.#data.isHere;
   }
@@ -95,7 +101,10 @@ export class Status {
     return this.#data.missing;
   }
 
-  /** Ready, the latest policy and the last data update are in, no entry fails, and the engine answers. */
+  /**
+   * Ready, the latest policy and the last data update are in, no entry fails, and the engine
+   * answers.
+   */
   get healthy(): boolean {
     const { policy, data } = this.#histories;
     const isCurrent = policy.last?.success !== false && data.last?.success !== false;
@@ -103,7 +112,10 @@ export class Status {
     return this.ready && this.#engine.online && isCurrent && isHeard && this.failing.size === 0;
   }
 
-  /** Since when the server says that it is cut off from its backbone, in milliseconds since 1970 by our clock; undefined: it does not. */
+  /**
+   * Since when the server says that it is cut off from its backbone, in milliseconds since 1970 by
+   * our clock; undefined: it does not.
+   */
   get serverCutOffSinceMs(): number | undefined {
     return this.#serverCutOffSinceMs;
   }
@@ -132,7 +144,10 @@ export class Status {
     return this.#policy.state;
   }
 
-  /** Whether the engine answers and holds our state, why not, and since when (milliseconds since 1970). */
+  /**
+   * Whether the engine answers and holds our state, why not, and since when (milliseconds since
+   * 1970).
+   */
   get engine(): { readonly online: boolean; readonly error: string | undefined; readonly sinceMs: number } {
     return this.#engine;
   }
@@ -153,7 +168,10 @@ export class Status {
     if (this.#policy.wants(commit)) this.#changed();
   }
 
-  /** The commit that is held lacks these subscribed directories. Returns whether they are others than before. */
+  /**
+   * The commit that is held lacks these subscribed directories. Returns whether they are others
+   * than before.
+   */
   policyLacks(directories: readonly string[]): boolean {
     const isNew = this.#policy.lacks(directories);
     if (isNew) this.#changed();
@@ -172,7 +190,10 @@ export class Status {
     this.#changed();
   }
 
-  /** The engine was filled from a backup, which only a client that is ready makes; its client may have had no policy. */
+  /**
+   * The engine was filled from a backup, which only a client that is ready makes; its client may
+   * have had no policy.
+   */
   restored(backup: { hasPolicy: boolean }): void {
     if (backup.hasPolicy) this.#policyOnce = true;
     this.#data.restored();
@@ -180,8 +201,8 @@ export class Status {
   }
 
   /**
-   * The outcome of applying a commit; `error` is empty for a success, `place` is what caused a failure. The same outcome
-   * again counts once.
+   * The outcome of applying a commit; `error` is empty for a success, `place` is what caused a
+   * failure. The same outcome again counts once.
    */
   policyResult(id: string, error: string, place: PolicyProblem = {}): void {
     const { policy } = this.#histories;
@@ -207,7 +228,9 @@ export class Status {
     if (CHANGES.has(event.kind)) this.#changed();
   };
 
-  /** The data configuration could not be read: what it lists may be missing here, until it is read. */
+  /**
+   * The data configuration could not be read: what it lists may be missing here, until it is read.
+   */
   configFailed(error: string): void {
     if (!this.failing.has(CONFIG)) this.#histories.data.counts.failed++;
     this.#failures.failed(CONFIG, CONFIG, error, 'config');
@@ -225,7 +248,8 @@ export class Status {
   #configRead(): void {
     this.#failures.recovered(CONFIG);
     const { last } = this.#histories.data;
-    // With nothing to load, the read itself is the success that ends a failure to read the configuration.
+    // With nothing to load, the read itself is the success that ends a failure to read the
+    // configuration.
     if (!this.#transactions.isLoading && last === this.#config) this.#recordConfig('');
   }
 

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TransactionEvent, type TransactionOutcome, type TransactionState, transition } from './transactions.js';
+import {
+  type TransactionEvent,
+  type TransactionOutcome,
+  type TransactionState,
+  transactionTransition,
+} from './transactions.js';
 
 const FINISHES: TransactionOutcome = { next: 'ended', effects: ['record', 'finish'] };
 const ENDS: TransactionOutcome = { next: 'ended', effects: [] };
@@ -51,7 +56,7 @@ const EVENTS = Object.keys(EXPECTED.running) as TransactionEvent[];
 for (const state of STATES) {
   for (const event of EVENTS) {
     test(`transaction: ${state}, ${event}`, () => {
-      assert.deepEqual(transition(state, event), EXPECTED[state][event]);
+      assert.deepEqual(transactionTransition(state, event), EXPECTED[state][event]);
     });
   }
 }
@@ -62,7 +67,7 @@ function walk(length: number, see: (effects: string[], state: TransactionState) 
     see(effects, state);
     if (left === 0 || state === 'ended') return;
     for (const event of EVENTS) {
-      const { next, effects: more } = transition(state, event);
+      const { next, effects: more } = transactionTransition(state, event);
       step(next, [...effects, ...more], left - 1);
     }
   };
@@ -79,6 +84,6 @@ test('transaction: on no path a failure counts twice, or its end is told twice a
 });
 
 test('transaction: one that relapses is never told again', () => {
-  const { effects } = transition(transition('ended', 'entry_failed').next, 'all_applied');
+  const { effects } = transactionTransition(transactionTransition('ended', 'entry_failed').next, 'all_applied');
   assert(!effects.includes('finish'));
 });

@@ -1,5 +1,5 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import { type BegunUpdate, type DataEvent, isLoad } from './data-events.js';
@@ -13,7 +13,9 @@ export type TransactionState =
   /** The engine refuses some of its entries; all others are applied. */
   | 'refused'
   | 'ended'
-  /** An entry failed after the end: a later read of its source failed, or a new policy blocks it. */
+  /**
+   * An entry failed after the end: a later read of its source failed, or a new policy blocks it.
+   */
   | 'relapsed';
 
 /** What happens to a transaction. */
@@ -24,7 +26,9 @@ export type TransactionEvent =
   | 'all_applied'
   /** As `all_applied`, but the engine refuses some. */
   | 'some_refused'
-  /** As `all_applied`, but some now count for another transaction: this one cannot claim success. */
+  /**
+   * As `all_applied`, but some now count for another transaction: this one cannot claim success.
+   */
   | 'some_left'
   /** It has no entries. */
   | 'nothing_to_do';
@@ -88,7 +92,7 @@ const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcom
 };
 
 /** The row of the table for a state and an event. */
-export function transition(state: TransactionState, event: TransactionEvent): TransactionOutcome {
+export function transactionTransition(state: TransactionState, event: TransactionEvent): TransactionOutcome {
   return TABLE[state][event];
 }
 
@@ -171,7 +175,7 @@ export function successOf({
 
 type OnEffect = (effect: TransactionEffect, result: TransactionResult, transaction: DataTransaction) => void;
 
-/** Follows the data transactions that have not ended, each by {@link transition}. */
+/** Follows the data transactions that have not ended, each by {@link transactionTransition}. */
 export class Transactions {
   readonly #open = new Map<string, Transaction>();
   readonly #onEffect: OnEffect;
@@ -221,7 +225,8 @@ export class Transactions {
 
   #settled(entry: KnownEntry): void {
     const { id, state } = entry;
-    // A load applies what can be applied. What the engine refuses of it is listed as failing, and is no failure of the load.
+    // A load applies what can be applied. What the engine refuses of it is listed as failing, and
+    // is no failure of the load.
     const isWithheld = state.kind === 'blocked' && isLoad(entry.transaction);
     const error = isWithheld ? undefined : state.error;
     const transaction = this.#open.get(entry.transaction) ?? (error === undefined ? undefined : this.#reopen(entry));
@@ -258,7 +263,7 @@ export class Transactions {
   }
 
   #apply(transaction: Transaction, event: TransactionEvent): void {
-    const { next, effects } = transition(transaction.state, event);
+    const { next, effects } = transactionTransition(transaction.state, event);
     transaction.state = next;
     if (next === 'ended') this.#open.delete(transaction.key);
     if (effects.length === 0) return;

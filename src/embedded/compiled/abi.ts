@@ -1,9 +1,14 @@
-/** OPA's WebAssembly ABI, version 1.2 and later, as its Go SDK uses it (`internal/wasm/sdk` of OPA). */
+/**
+ * OPA's WebAssembly ABI, version 1.2 and later, as its Go SDK uses it (`internal/wasm/sdk` of OPA).
+ */
 
 /** An address in the memory of a module; 0 is no value. */
 export type Address = number;
 
-/** Functions of a compiled policy. Those of the heap are not documented for use outside OPA: the pinned version has them. */
+/**
+ * Functions of a compiled policy. Those of the heap are not documented for use outside OPA: the
+ * pinned version has them.
+ */
 export interface PolicyExports {
   readonly opa_malloc: (bytes: number) => Address;
   readonly opa_free: (at: Address) => void;
@@ -48,7 +53,10 @@ export const PAGE_BYTES = 65_536;
 /** As many as 32 bit addresses reach. */
 export const MOST_PAGES = 65_536;
 
-/** Instantiates a module. Throws a plain `Error` for a module that is none of OPA's, or of an older ABI. */
+/**
+ * Instantiates a module. Throws a plain `Error` for a module that is none of OPA's, or of an older
+ * ABI.
+ */
 export function instantiate(
   module: WebAssembly.Module,
   memory: WebAssembly.Memory,

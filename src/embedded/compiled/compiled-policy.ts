@@ -1,21 +1,20 @@
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DocumentOp } from '../types.js';
 import { type Address, instantiate, MOST_PAGES, PAGE_BYTES, type PolicyExports } from './abi.js';
 import { EvaluationError } from './evaluation-error.js';
 import { COMPUTED, exactResult } from './exact-results.js';
-import { copyOfStash, findStash, reserve } from './free-blocks.js';
 import { goJson } from './go-json.js';
 import { hasOtherSpelling, OddNumbers } from './odd-numbers.js';
 import { isPlainJson, withoutLoneSurrogates } from './plain-json.js';
-import { PolicyMemory } from './policy-memory.js';
+import { copyOfStash, findStash, memberAt, PolicyMemory, reserve } from './policy-memory.js';
 import { parseTerm } from './term-text.js';
-import { memberAt } from './value-walk.js';
 
 /**
- * Calls a built-in function that a module does not have: `args` is a Rego array as text, the result a Rego term, undefined where the
- * call is undefined. `isFresh` with the first call of an evaluation: `time.now_ns` stays the same until the next such call. Throws
- * for what ends an evaluation.
+ * Calls a built-in function that a module does not have: `args` is a Rego array as text, the result
+ * a Rego term, undefined where the call is undefined. `isFresh` with the first call of an
+ * evaluation: `time.now_ns` stays the same until the next such call. Throws for what ends an
+ * evaluation.
  */
 export type CallBuiltin = (name: string, args: string, isFresh: boolean) => string | undefined;
 
@@ -32,7 +31,10 @@ export interface CompiledPolicyOptions {
 
 /** Bytes in memory for each byte of JSON: measured 14 to 20. */
 const HEAP_PER_JSON_BYTE = 14;
-/** Room for evaluations. It is not in use before they touch it; a module that has to grow does so page by page, in milliseconds each. */
+/**
+ * Room for evaluations. It is not in use before they touch it; a module that has to grow does so
+ * page by page, in milliseconds each.
+ */
 const WORK_BYTES = 256 * 1024 * 1024;
 /** What evaluations may leave touched beyond the documents: more is given back. */
 const SPARE_BYTES = 64 * 1024 * 1024;
@@ -51,8 +53,9 @@ class Abort extends Error {}
 class BuiltinFailure extends Error {}
 
 /**
- * One compiled policy (an OPA module with its entrypoints) and the documents in its memory. Each evaluation starts at the end of the
- * documents' heap and leaves nothing behind. Errors are {@link EvaluationError}s.
+ * One compiled policy (an OPA module with its entrypoints) and the documents in its memory. Each
+ * evaluation starts at the end of the documents' heap and leaves nothing behind. Errors are
+ * {@link EvaluationError}s.
  */
 export class CompiledPolicy {
   readonly entrypoints: readonly string[];
@@ -81,7 +84,10 @@ export class CompiledPolicy {
   #isFresh = true;
   #broken: string | undefined;
 
-  /** Instantiates the module, without documents. Throws a plain `Error` for a module that is none, or not within the limit. */
+  /**
+   * Instantiates the module, without documents. Throws a plain `Error` for a module that is none,
+   * or not within the limit.
+   */
   constructor(module: WebAssembly.Module, options: CompiledPolicyOptions) {
     this.#module = module;
     this.#callBuiltin = options.callBuiltin;
@@ -105,7 +111,9 @@ export class CompiledPolicy {
     return Math.max(this.#heap, this.#touched);
   }
 
-  /** Bytes from the start of the memory to the end of the documents: evaluations use what is beyond. */
+  /**
+   * Bytes from the start of the memory to the end of the documents: evaluations use what is beyond.
+   */
   get heapBytes(): number {
     return this.#heap;
   }
@@ -124,8 +132,8 @@ export class CompiledPolicy {
   }
 
   /**
-   * Changes documents in place, in order. The caller has checked that no path leads through a scalar or an array, and that the root
-   * stays an object: everything else breaks the instance.
+   * Changes documents in place, in order. The caller has checked that no path leads through a
+   * scalar or an array, and that the root stays an object: everything else breaks the instance.
    */
   patch(ops: readonly DocumentOp[]): void {
     for (const { path, text } of ops) {
@@ -136,9 +144,10 @@ export class CompiledPolicy {
   }
 
   /**
-   * The result of an entrypoint as OPA's REST API prints it; undefined if the decision is undefined. Throws for an input that is not
-   * plain JSON (see `isPlainJson`), for documents that may mean something else to Go (see `OddNumbers`), and for an error of the policy;
-   * the instance remains usable unless the error says otherwise.
+   * The result of an entrypoint as OPA's REST API prints it; undefined if the decision is
+   * undefined. Throws for an input that is not plain JSON (see `isPlainJson`), for documents that
+   * may mean something else to Go (see `OddNumbers`), and for an error of the policy; the instance
+   * remains usable unless the error says otherwise.
    */
   evaluate(entrypoint: string, input: string | undefined): string | undefined {
     const id = this.#ids.get(entrypoint);
@@ -146,7 +155,10 @@ export class CompiledPolicy {
     if (input !== undefined && !isPlainJson(input))
       throw new EvaluationError('input', 'the input is not JSON, or may mean something else to the compiled policy');
     if (this.#forGo.has(entrypoint))
-      throw new EvaluationError('documents', `${entrypoint} depends on numbers that may mean something else to it`);
+      throw new EvaluationError(
+        'documents',
+        'a document that it reads has numbers written like 1.0 or 1e3, or with many digits',
+      );
     this.#assertUsable();
     try {
       const result = this.#eval(id, input);
@@ -159,7 +171,9 @@ export class CompiledPolicy {
     }
   }
 
-  /** The document at a path as JSON; undefined if there is none. Elements of arrays have no path. */
+  /**
+   * The document at a path as JSON; undefined if there is none. Elements of arrays have no path.
+   */
   read(path: DocPath): string | undefined {
     this.#assertUsable();
     let at: Address | undefined = this.#document;
@@ -231,7 +245,8 @@ export class CompiledPolicy {
         : exports.opa_value_add_path(this.#document, at, value);
     if (code !== 0) throw new Error(`the module refused a change (code ${code})`);
     exports.opa_value_free(at);
-    // Blocks of the replaced value wait in a list that the stash forgets: an allocation from the list of large blocks adds them to it.
+    // Blocks of the replaced value wait in a list that the stash forgets: an allocation from the
+    // list of large blocks adds them to it.
     exports.opa_free(exports.opa_malloc(96));
   }
 
@@ -317,7 +332,9 @@ export class CompiledPolicy {
     return new PolicyMemory({ initial, maximum: this.#mostPages });
   }
 
-  /** Moves the documents into another memory: there is no other way to give back what was touched. */
+  /**
+   * Moves the documents into another memory: there is no other way to give back what was touched.
+   */
   #shrink(): void {
     this.#touched = this.#heap;
     if (this.#broken !== undefined || this.#stash === undefined) return;
@@ -332,9 +349,9 @@ export class CompiledPolicy {
   }
 
   /**
-   * A new instance around the same documents. What ends in the midst of WebAssembly code leaves the module's stack and its own data as
-   * they were at that moment. Documents are out of reach of an evaluation, and so is the list of their free blocks. `memory`: where the
-   * documents are.
+   * A new instance around the same documents. What ends in the midst of WebAssembly code leaves the
+   * module's stack and its own data as they were at that moment. Documents are out of reach of an
+   * evaluation, and so is the list of their free blocks. `memory`: where the documents are.
    */
   #restart(memory = this.#memory): void {
     if (this.#stash === undefined) throw new Error('the free blocks of its documents are not known');
@@ -349,7 +366,10 @@ export class CompiledPolicy {
   }
 }
 
-/** OPA's name of a function that the compiler of `engine/` renames, because its version in a module is not exact. */
+/**
+ * OPA's name of a function that the compiler of `engine/` renames, because its version in a module
+ * is not exact.
+ */
 function ownName(name: string): string {
   return name.startsWith(RENAMED) ? name.slice(RENAMED.length) : name;
 }

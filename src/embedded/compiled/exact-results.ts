@@ -1,6 +1,7 @@
 /**
- * Functions that compiled policies leave to the program around them, since their own give other results than OPA's for some operands
- * (2.50, 1e-7, 0.333..., letters beyond ASCII). What is simple is computed here, exactly; everything else is for Go.
+ * Functions that compiled policies leave to the program around them, since their own give other
+ * results than OPA's for some operands (2.50, 1e-7, 0.333..., letters beyond ASCII). What is simple
+ * is computed here, exactly; everything else is for Go.
  */
 
 const WHOLE = /^-?(?:0|[1-9]\d*)$/;

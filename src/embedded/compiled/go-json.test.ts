@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import { goJson, goString } from './go-json.js';
-import { compareNumbers } from './number-order.js';
-import { compareStrings } from './term.js';
+import { compareNumbers, compareStrings } from './term.js';
 import { parseTerm } from './term-text.js';
 
 const CASES: readonly [string, string][] = [

@@ -10,8 +10,9 @@ import {
 } from './term.js';
 
 /**
- * A term as JSON, byte for byte as OPA's REST API prints it: Go's encoding of what OPA makes of the term. Numbers as written, sets as
- * arrays, members sorted by name, `<`, `>` and `&` escaped; a key that is no string is named by its JSON.
+ * A term as JSON, byte for byte as OPA's REST API prints it: Go's encoding of what OPA makes of the
+ * term. Numbers as written, sets as arrays, members sorted by name, `<`, `>` and `&` escaped; a key
+ * that is no string is named by its JSON.
  */
 export function goJson(term: Term): string {
   if (typeof term === 'string') return goString(term);
@@ -30,7 +31,10 @@ function objectJson({ members }: ObjectTerm): string {
   return membersJson(named);
 }
 
-/** An object with keys that are no strings. Of two that get the same name (1 and "1") the later one in Rego's order wins. */
+/**
+ * An object with keys that are no strings. Of two that get the same name (1 and "1") the later one
+ * in Rego's order wins.
+ */
 function otherKeysJson(members: readonly Member[]): string {
   const named = new Map<string, Term>();
   for (const [key, value] of sortedMembers(members)) named.set(typeof key === 'string' ? key : goJson(key), value);

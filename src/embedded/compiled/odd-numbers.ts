@@ -1,10 +1,11 @@
-import { jsonString } from '../../lib/json.js';
+import { jsonString } from '../../lib/json/json.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import type { DocumentOp } from '../types.js';
 
 /**
- * Numbers that mean the same to OPA however they are written, but not to a compiled policy: with an exponent (another key of sets and
- * objects), negative zero, whole ones with a fraction (1.0 is an index of an array to OPA), and those with more digits than are exact.
+ * Numbers that mean the same to OPA however they are written, but not to a compiled policy: with an
+ * exponent (another key of sets and objects), negative zero, whole ones with a fraction (1.0 is an
+ * index of an array to OPA), and those with more digits than are exact.
  */
 
 /** Matches every text that may have such a number, and few others: strings are not told apart. */
@@ -19,7 +20,8 @@ const NUMBER = /-?\d[\d.eE+-]*/y;
 const MAY_BE_SPELT_OTHERWISE = /\d[eE]|-0(?:\.0*)?(?![\d.])|\.0+(?!\d)/;
 
 /**
- * Whether a term of Rego as text has a number that compiled code finds nothing by: with an exponent, whole with a fraction, or `-0`.
+ * Whether a term of Rego as text has a number that compiled code finds nothing by: with an
+ * exponent, whole with a fraction, or `-0`.
  */
 export function hasOtherSpelling(term: string): boolean {
   if (!MAY_BE_SPELT_OTHERWISE.test(term)) return false;
@@ -36,7 +38,10 @@ export function hasOtherSpelling(term: string): boolean {
   return false;
 }
 
-/** Where a JSON text has numbers that {@link OddNumbers} are about: paths of members; a list is one place. */
+/**
+ * Where a JSON text has numbers that {@link OddNumbers} are about: paths of members; a list is one
+ * place.
+ */
 export function placesOfOddNumbers(json: string): readonly DocPath[] {
   if (!MAY_BE_ODD.test(json)) return [];
   const found = new Map<string, DocPath>();

@@ -1,10 +1,14 @@
 /**
- * Which JSON texts mean the same to a compiled policy as to OPA's Go code. The parser of compiled policies reads more than JSON
- * (sets, and values without commas). Numbers with a fraction or an exponent, negative zero and very large ones are other keys of sets
- * and objects, other indexes of arrays, or other results of arithmetic. Such texts are for Go.
+ * Which JSON texts mean the same to a compiled policy as to OPA's Go code. The parser of compiled
+ * policies reads more than JSON (sets, and values without commas). Numbers with a fraction or an
+ * exponent, negative zero and very large ones are other keys of sets and objects, other indexes of
+ * arrays, or other results of arithmetic. Such texts are for Go.
  */
 
-/** Deeper values are no error, but compiled code reads and compares values by recursion on a small stack. */
+/**
+ * Deeper values are no error, but compiled code reads and compares values by recursion on a small
+ * stack.
+ */
 const MOST_DEPTH = 64;
 /** As many as fit into a signed number of 64 bits. */
 const MOST_DIGITS = 18;
@@ -101,7 +105,10 @@ function skipDigits(text: string, at: number): number {
   return index;
 }
 
-/** Whole numbers only: compiled code computes with others to another precision, and prints them otherwise. */
+/**
+ * Whole numbers only: compiled code computes with others to another precision, and prints them
+ * otherwise.
+ */
 function skipNumber(text: string, at: number): number {
   const isNegative = text.charCodeAt(at) === MINUS;
   const start = isNegative ? at + 1 : at;
@@ -146,7 +153,10 @@ function escaped(text: string, at: number): number {
 const HALF_PAIR_ESCAPE = /\\u[dD][89a-fA-F]/;
 const ESCAPES = /\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)/gs;
 
-/** JSON with `\ufffd` for each escaped half of a surrogate pair, as Go reads it; a compiled policy would not parse it. */
+/**
+ * JSON with `\ufffd` for each escaped half of a surrogate pair, as Go reads it; a compiled policy
+ * would not parse it.
+ */
 export function withoutLoneSurrogates(json: string): string {
   if (!HALF_PAIR_ESCAPE.test(json)) return json;
   return json.replace(ESCAPES, (whole, half: string | undefined) => (half === undefined ? whole : '\\ufffd'));

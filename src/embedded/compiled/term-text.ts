@@ -1,7 +1,10 @@
-import { jsonString } from '../../lib/json.js';
+import { jsonString } from '../../lib/json/json.js';
 import { ArrayTerm, type Member, NumberTerm, ObjectTerm, SetTerm, type Term } from './term.js';
 
-/** Parses the text of a ground term as `opa_value_dump` prints it. Throws `SyntaxError` for anything else. */
+/**
+ * Parses the text of a ground term as `opa_value_dump` prints it. Throws `SyntaxError` for anything
+ * else.
+ */
 export function parseTerm(text: string): Term {
   const reader = new TermReader(text);
   const term = reader.value();

@@ -2,7 +2,6 @@ import { Worker } from 'node:worker_threads';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { GoProgram } from '../artifact.js';
 import { type DocumentOp, type Evaluator, type EvaluatorEnd, WorkerFailure } from '../types.js';
-import { Fifo } from './fifo.js';
 import {
   type EvaluatorAnswer,
   type EvaluatorAnswers,
@@ -11,12 +10,12 @@ import {
   type EvaluatorMessage,
   type EvaluatorSetup,
   NEEDS_GO,
-  Progress,
+  SharedProgress,
 } from './messages.js';
 import { Watch } from './watch.js';
 
 /** Options of {@link EvaluatorThread.start}. */
-export interface EvaluatorThreadOptions {
+interface EvaluatorThreadOptions {
   readonly module: WebAssembly.Module;
   /** All documents: one JSON object. */
   readonly documents: string;
@@ -42,14 +41,15 @@ const MIB = 1024 * 1024;
 const PAGE_BYTES = 65_536;
 
 /**
- * An {@link Evaluator} in a worker thread. Decisions that are asked for in one turn of the event loop travel in one message. A decision
- * beyond the time limit, the memory limit and a crash end the worker: the call that was being carried out rejects with `timeout` or
- * `erred`, all others with `ended`.
+ * An {@link Evaluator} in a worker thread. Decisions that are asked for in one turn of the event
+ * loop travel in one message. A decision beyond the time limit, the memory limit and a crash end
+ * the worker: the call that was being carried out rejects with `timeout` or `erred`, all others
+ * with `ended`.
  */
 export class EvaluatorThread implements Evaluator {
   readonly ended: Promise<EvaluatorEnd>;
   readonly #worker: Worker;
-  readonly #progress: Progress;
+  readonly #progress: SharedProgress;
   readonly #watch: Watch;
   readonly #waiting = new Fifo<Waiting>();
   #settleEnded: (end: EvaluatorEnd) => void = () => undefined;
@@ -64,7 +64,7 @@ export class EvaluatorThread implements Evaluator {
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
-    this.#progress = new Progress();
+    this.#progress = new SharedProgress();
     this.#watch = new Watch(timeLimitMs, {
       underWay: () => this.#progress.underWay,
       onLate: (call) => this.#late(call, timeLimitMs),
@@ -84,7 +84,10 @@ export class EvaluatorThread implements Evaluator {
     this.#worker.on('exit', () => this.#fail({ kind: 'crashed', message: 'the thread of a compiled policy ended' }));
   }
 
-  /** Starts the thread with its documents. Rejects with a {@link WorkerFailure} if they cannot be loaded. */
+  /**
+   * Starts the thread with its documents. Rejects with a {@link WorkerFailure} if they cannot be
+   * loaded.
+   */
   static async start(options: EvaluatorThreadOptions): Promise<EvaluatorThread> {
     const thread = new EvaluatorThread(options);
     await thread.#answer();
@@ -163,8 +166,9 @@ export class EvaluatorThread implements Evaluator {
         waiting?.resolve(answer);
         continue;
       }
-      waiting?.reject(new WorkerFailure('erred', answer.message));
-      if (answer.ends !== undefined) this.#fail({ kind: answer.ends, message: answer.message });
+      const { message, ends, isOfDocuments = false } = answer;
+      waiting?.reject(new WorkerFailure('erred', message, { isCrash: ends !== undefined, isOfDocuments }));
+      if (ends !== undefined) this.#fail({ kind: ends, message });
     }
     this.#endIfIdle();
   }
@@ -182,8 +186,8 @@ export class EvaluatorThread implements Evaluator {
   }
 
   /**
-   * Ends the evaluator, once. `call`: the number of the one that was being carried out, which is not asked again; those before it have
-   * been carried out, but their answers did not arrive.
+   * Ends the evaluator, once. `call`: the number of the one that was being carried out, which is
+   * not asked again; those before it have been carried out, but their answers did not arrive.
    */
   #fail(end: EvaluatorEnd, call = this.#progress.underWay): void {
     if (this.#end !== undefined) return;
@@ -191,7 +195,7 @@ export class EvaluatorThread implements Evaluator {
     this.#watch.stop();
     for (let number = this.#answered; this.#waiting.length > 0; number++) {
       const kind = number >>> 0 !== call ? 'ended' : end.kind === 'timeout' ? 'timeout' : 'erred';
-      this.#waiting.shift()?.reject(new WorkerFailure(kind, end.message));
+      this.#waiting.shift()?.reject(new WorkerFailure(kind, end.message, { isCrash: kind !== 'ended' }));
     }
     void this.#worker.terminate().finally(() => this.#settleEnded(end));
   }
@@ -199,4 +203,32 @@ export class EvaluatorThread implements Evaluator {
 
 function isFailure(answer: EvaluatorAnswer): answer is EvaluatorFailure {
   return typeof answer === 'object';
+}
+
+/** First in, first out, without the cost of moving what remains. */
+export class Fifo<T> {
+  #items: (T | undefined)[] = [];
+  #head = 0;
+
+  get length(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  /** Takes the oldest item; undefined if there is none. */
+  shift(): T | undefined {
+    const item = this.#items[this.#head];
+    if (this.#head < this.#items.length) this.#items[this.#head++] = undefined;
+    if (this.#head === this.#items.length) {
+      this.#items.length = 0;
+      this.#head = 0;
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
 }

@@ -10,7 +10,7 @@ import {
   type EvaluatorFailure,
   type EvaluatorSetup,
   NEEDS_GO,
-  Progress,
+  SharedProgress,
 } from './messages.js';
 
 /** The worker thread of `evaluator-thread.ts`. Carries out calls one by one, in order. */
@@ -22,7 +22,8 @@ function failure(error: unknown): EvaluatorFailure {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof EvaluationError)) return { message, ends: 'crashed' };
   const { isBroken, problem } = error;
-  return { message, ends: isBroken ? (problem === 'memory' ? 'memory' : 'crashed') : undefined };
+  const ends = isBroken ? (problem === 'memory' ? 'memory' : 'crashed') : undefined;
+  return { message, ends, isOfDocuments: problem === 'documents' };
 }
 
 function attempt(work: () => string | undefined): EvaluatorAnswer {
@@ -35,10 +36,10 @@ function attempt(work: () => string | undefined): EvaluatorAnswer {
 
 class Calls {
   readonly #policy: CompiledPolicy;
-  readonly #progress: Progress;
+  readonly #progress: SharedProgress;
   #count = 0;
 
-  constructor(policy: CompiledPolicy, progress: Progress) {
+  constructor(policy: CompiledPolicy, progress: SharedProgress) {
     this.#policy = policy;
     this.#progress = progress;
   }
@@ -93,7 +94,7 @@ async function start({ module, documents, reads, memoryLimitBytes, progress }: E
   });
   if (policy.needs.length > 0) go = await startGo(memoryLimitBytes);
   policy.setDocuments(documents);
-  return new Calls(policy, new Progress(progress));
+  return new Calls(policy, new SharedProgress(progress));
 }
 
 async function main(setup: EvaluatorSetup): Promise<void> {

@@ -4,9 +4,9 @@ import { compiledRego } from '../../../test/support/compile-rego.js';
 import { until } from '../../../test/support/until.js';
 import { EngineArtifact } from '../artifact.js';
 import type { Evaluator } from '../types.js';
+import { type EvaluatorOptions, startEvaluator } from './evaluator.js';
 import { EvaluatorThread } from './evaluator-thread.js';
 import { LocalEvaluator } from './local-evaluator.js';
-import { type EvaluatorOptions, startEvaluator } from './start-evaluator.js';
 
 const REGO = `package t
 
@@ -107,7 +107,7 @@ describe('evaluators', () => {
 
       it('ends at the memory limit: the question that needs so much errs', async () => {
         await using started = await start();
-        await assert.rejects(started.evaluator.decide('t/large', '1'), { kind: 'erred' });
+        await assert.rejects(started.evaluator.decide('t/large', '1'), { kind: 'erred', isCrash: true });
         assert.equal((await started.evaluator.ended).kind, 'memory');
         await assert.rejects(started.evaluator.decide('t/echo', '1'), { kind: 'ended' });
         await assert.rejects(started.evaluator.patch([]), { kind: 'ended' });
@@ -133,9 +133,15 @@ describe('evaluators', () => {
       const { evaluator } = started;
       const asked = ['t/echo', 't/slow', 't/echo'].map((path) => evaluator.decide(path, '1'));
       const later = Promise.allSettled(asked);
-      const kinds = (await later).map((result) => (result.status === 'fulfilled' ? result.value : result.reason.kind));
+      const ends = (await later).map((result) => {
+        return result.status === 'fulfilled' ? result.value : [result.reason.kind, result.reason.isCrash];
+      });
       // The first one was carried out; its answer travels with those after it.
-      assert.deepEqual(kinds, ['ended', 'timeout', 'ended']);
+      assert.deepEqual(ends, [
+        ['ended', false],
+        ['timeout', true],
+        ['ended', false],
+      ]);
       assert.equal((await evaluator.ended).kind, 'timeout');
     });
 
@@ -217,7 +223,8 @@ describe('evaluators', () => {
         const documents = '{"users":["ann"],"n":1.0}';
         const evaluator = await startEvaluator({ ...options, thread }, { wasm, documents, entrypoints });
         assert.equal(await evaluator.decide('t/echo', '1'), '1');
-        await assert.rejects(evaluator.decide('t/allow', '{"user":"ann"}'), { kind: 'erred' });
+        await assert.rejects(evaluator.decide('t/allow', '{"user":"ann"}'), { kind: 'erred', isOfDocuments: true });
+        await assert.rejects(evaluator.decide('t/echo', '1.0'), { kind: 'erred', isOfDocuments: false });
         await evaluator.patch([{ path: ['n'], text: undefined }]);
         assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
         await evaluator.close();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fifo } from './fifo.js';
+import { Fifo } from './evaluator-thread.js';
 
 test('gives back what it was given, in order', () => {
   fc.assert(

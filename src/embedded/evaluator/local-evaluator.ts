@@ -17,7 +17,8 @@ export interface LocalEvaluatorOptions {
 const PROBE_BYTES = 64 * 1024 * 1024;
 
 /**
- * An {@link Evaluator} on the caller's thread: the fastest one, without a time limit, for modules that need no built-in function of Go.
+ * An {@link Evaluator} on the caller's thread: the fastest one, without a time limit, for modules
+ * that need no built-in function of Go.
  */
 export class LocalEvaluator implements Evaluator {
   readonly ended: Promise<EvaluatorEnd>;
@@ -25,7 +26,10 @@ export class LocalEvaluator implements Evaluator {
   #settleEnded: (end: EvaluatorEnd) => void = () => undefined;
   #end: EvaluatorEnd | undefined;
 
-  /** Throws a {@link WorkerFailure} if the module or the documents cannot be loaded, or need what is not here. */
+  /**
+   * Throws a {@link WorkerFailure} if the module or the documents cannot be loaded, or need what is
+   * not here.
+   */
   constructor({ module, documents, reads, memoryLimitBytes }: LocalEvaluatorOptions) {
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
@@ -104,5 +108,8 @@ export class LocalEvaluator implements Evaluator {
 }
 
 function failureOf(error: unknown): WorkerFailure {
-  return new WorkerFailure('erred', error instanceof Error ? error.message : String(error), { cause: error });
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof EvaluationError)) return new WorkerFailure('erred', message, { cause: error });
+  const { isBroken: isCrash, problem } = error;
+  return new WorkerFailure('erred', message, { cause: error, isCrash, isOfDocuments: problem === 'documents' });
 }

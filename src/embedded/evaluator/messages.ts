@@ -3,8 +3,8 @@ import type { GoProgram } from '../artifact.js';
 import type { DocumentOp } from '../types.js';
 
 /**
- * Between an evaluator's thread and its owner. Calls are carried out in order, and each has one answer, in the same order: numbers of
- * calls need not be sent.
+ * Between an evaluator's thread and its owner. Calls are carried out in order, and each has one
+ * answer, in the same order: numbers of calls need not be sent.
  */
 
 /** What the worker is started with. */
@@ -15,14 +15,20 @@ export interface EvaluatorSetup {
   /** See `CompiledPolicyOptions`. */
   readonly reads?: ReadonlyMap<string, readonly DocPath[]> | undefined;
   readonly memoryLimitBytes: number;
-  /** See {@link Progress}. */
+  /** See {@link SharedProgress}. */
   readonly progress: SharedArrayBuffer;
 }
 
-/** Decisions of one turn of the owner's loop, as a list of path, input, path, input: the cheapest form to copy. */
+/**
+ * Decisions of one turn of the owner's loop, as a list of path, input, path, input: the cheapest
+ * form to copy.
+ */
 export type DecisionBatch = readonly (string | undefined)[];
 
-/** The worker's first message where the policy calls built-in functions of Go; {@link GoProgram} is the answer. */
+/**
+ * The worker's first message where the policy calls built-in functions of Go; {@link GoProgram} is
+ * the answer.
+ */
 export const NEEDS_GO = 'needs go';
 
 /** A message to the worker. */
@@ -31,9 +37,10 @@ export type EvaluatorMessage = EvaluatorCall | { readonly program: GoProgram };
 /** What the worker carries out. */
 export type EvaluatorCall = DecisionBatch | { readonly patch: readonly DocumentOp[] } | { readonly read: DocPath };
 
-/** Why a call failed. `ends`: so did the evaluator. */
+/** Why a call failed. `ends`: so did the evaluator. `isOfDocuments`: see `WorkerFailure`. */
 export interface EvaluatorFailure {
   readonly message: string;
+  readonly isOfDocuments?: boolean;
   readonly ends: 'memory' | 'crashed' | undefined;
 }
 
@@ -43,8 +50,11 @@ export type EvaluatorAnswer = string | undefined | EvaluatorFailure;
 /** A message of the worker; the first one of this kind has the answer to its start. */
 export type EvaluatorAnswers = readonly EvaluatorAnswer[];
 
-/** The decision under way, in memory that both sides see: the owner tells one that takes too long from a queue that is long. */
-export class Progress {
+/**
+ * The decision under way, in memory that both sides see: the owner tells one that takes too long
+ * from a queue that is long.
+ */
+export class SharedProgress {
   readonly shared: SharedArrayBuffer;
   readonly #words: Int32Array;
 

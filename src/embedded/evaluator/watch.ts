@@ -6,14 +6,17 @@ export interface WatchDeps {
   onLate(call: number): void;
 }
 
-/** How often within a limit is looked: a call that is late is found at most this part of the limit later. */
+/**
+ * How often within a limit is looked: a call that is late is found at most this part of the limit
+ * later.
+ */
 const LOOKS_PER_LIMIT = 8;
 /** The timer of a short limit must not cost more than the calls. */
 const LEAST_PERIOD_MS = 10;
 
 /**
- * Finds the call that takes longer than the limit. There is one timer for all calls: a call is late once it has been under way at
- * each look for as long as the limit.
+ * Finds the call that takes longer than the limit. There is one timer for all calls: a call is late
+ * once it has been under way at each look for as long as the limit.
  */
 export class Watch {
   readonly #limitMs: number;

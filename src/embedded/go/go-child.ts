@@ -1,33 +1,46 @@
 import { Worker } from 'node:worker_threads';
 import { errorCode, errorText } from '../../lib/errors.js';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import { EngineArtifact } from '../artifact.js';
 import type { FromGoChild, FromGoWorker, GoCallName, GoSetup, GoWorkerData, ToGoWorker } from './go-messages.js';
 
-/** The process of OPA's Go code (go-process.ts): runs the thread of the program, passes messages on, and watches its memory. */
+/**
+ * The process of OPA's Go code (go-process.ts): runs the thread of the program, passes messages on,
+ * and watches its memory.
+ */
 
 /** Go's calls are nested on this stack; deep documents need more than a thread has by default. */
 const STACK_MB = 16;
 const WATCH_EVERY_MS = 20;
-/** What the process may take beyond Go's memory and what it had before: V8 compiles on while it runs. */
+/**
+ * What the process may take beyond Go's memory and what it had before: V8 compiles on while it
+ * runs.
+ */
 const BESIDE_BYTES = 128 * 1024 * 1024;
 
 function send(message: FromGoChild): void {
   if (process.connected) process.send?.(message);
 }
 
-/** An orderly exit would wait for seconds while V8 compiles the program; there is nothing here to end in order. */
+/**
+ * An orderly exit would wait for seconds while V8 compiles the program; there is nothing here to
+ * end in order.
+ */
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** Calls that evaluate or compile a policy: their arguments are small, and what they take is up to who wrote it. */
+/**
+ * Calls that evaluate or compile a policy: their arguments are small, and what they take is up to
+ * who wrote it.
+ */
 const WATCHED: ReadonlySet<GoCallName> = new Set(['decide', 'query', 'http', 'compile']);
 
 /**
- * Watches the memory of the process while a policy is evaluated or compiled to WebAssembly: Go's own limit is looked at after calls
- * only, and one of them could take 4 GiB before. A process that has more than a quarter beyond the limit ends. Documents and policies on
- * their way in have copies beside Go's memory, so nobody looks meanwhile.
+ * Watches the memory of the process while a policy is evaluated or compiled to WebAssembly: Go's
+ * own limit is looked at after calls only, and one of them could take 4 GiB before. A process that
+ * has more than a quarter beyond the limit ends. Documents and policies on their way in have copies
+ * beside Go's memory, so nobody looks meanwhile.
  */
 class MemoryWatch {
   readonly #limitBytes: number;

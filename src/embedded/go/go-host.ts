@@ -7,7 +7,10 @@ export interface HostRequest {
   readonly body: Uint8Array;
 }
 
-/** The response to a {@link HostRequest}. Redirects are not followed: OPA asks again if the policy wants it. */
+/**
+ * The response to a {@link HostRequest}. Redirects are not followed: OPA asks again if the policy
+ * wants it.
+ */
 export interface HostResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, readonly string[]>>;
@@ -16,6 +19,9 @@ export interface HostResponse {
 
 /** What a policy may ask of the host. Without it, a policy that calls `http.send` is refused. */
 export interface GoHost {
-  /** A rejection becomes the error of `http.send`. The signal aborts when the policy's own timeout is over. */
+  /**
+   * A rejection becomes the error of `http.send`. The signal aborts when the policy's own timeout
+   * is over.
+   */
   fetch(request: HostRequest, signal: AbortSignal): Promise<HostResponse>;
 }

@@ -1,5 +1,5 @@
 import type { GoProgram } from '../artifact.js';
-import type { RegoProblem } from '../types.js';
+import type { EngineProblem } from '../vocabulary.js';
 import type { HostRequest, HostResponse } from './go-host.js';
 
 /** Names of the calls that cross the thread. */
@@ -42,7 +42,7 @@ export type FromGoWorker =
       readonly kind: 'refused';
       readonly id: number;
       readonly message: string;
-      readonly problems: readonly RegoProblem[];
+      readonly problems: readonly EngineProblem[];
       readonly memoryBytes: number;
     }
   | { readonly kind: 'fetch'; readonly id: number; readonly request: HostRequest }

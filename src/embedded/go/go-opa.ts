@@ -1,23 +1,22 @@
-import { MANY_JSON_VALUES, parseJson } from '../../lib/json.js';
+import { MANY_JSON_VALUES, parseJson } from '../../lib/json/json.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { GoProgram } from '../artifact.js';
-import {
-  type CompiledEntrypoint,
-  type CompiledSet,
-  type DocumentOp,
-  type EmbeddedPolicy,
-  type GoEngine,
-  GoRefusal,
-  type OpaRequest,
-  type OpaResponse,
-  type PolicyFacts,
-  type PreparedDocuments,
-  type RegoModule,
-  type RegoProblem,
-  type WorkerFailure,
+import type {
+  CompiledEntrypoint,
+  CompiledSet,
+  DocumentOp,
+  EmbeddedPolicy,
+  GoEngine,
+  OpaRequest,
+  OpaResponse,
+  PolicyFacts,
+  PreparedDocuments,
+  RegoModule,
+  WorkerFailure,
 } from '../types.js';
+import { type EngineProblem, EngineRefusal, opaProblem } from '../vocabulary.js';
 import type { GoHost } from './go-host.js';
-import { type RunningProgram, runProgram } from './go-program.js';
+import { type RunningProgram, runGoProgram } from './go-program.js';
 
 /** Options of {@link GoOpa.start}. */
 export interface GoOpaOptions {
@@ -28,15 +27,18 @@ export interface GoOpaOptions {
   readonly memoryLimitBytes?: number | undefined;
 }
 
-/** The largest module of compiled entrypoints: to be ready for it takes the client several times as much memory. */
+/**
+ * The largest module of compiled entrypoints: to be ready for it takes the client several times as
+ * much memory.
+ */
 const MAX_WASM_BYTES = 32 * 1024 * 1024;
 
 /** The errors of a call as Go writes them. */
 type Failure = string | null;
 
 /**
- * OPA's own Go code in this thread. Calls that take long let others in between. Nothing limits the time of a decision here: the
- * thread around it does.
+ * OPA's own Go code in this thread. Calls that take long let others in between. Nothing limits the
+ * time of a decision here: the thread around it does.
  */
 export class GoOpa implements Omit<GoEngine, 'kill'> {
   readonly #program: RunningProgram;
@@ -58,7 +60,7 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
 
   /** Rejects with a {@link WorkerFailure} if the program ends before it is ready. */
   static async start({ program, host, memoryLimitBytes }: GoOpaOptions): Promise<GoOpa> {
-    return new GoOpa(await runProgram(program, { host, memoryLimitBytes }));
+    return new GoOpa(await runGoProgram(program, { host, memoryLimitBytes }));
   }
 
   get version(): string {
@@ -122,16 +124,17 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   }
 
   /**
-   * Evaluates a query that is no path; returns its bindings as a JSON list. `isStrict`: an error of a built-in function is an error
-   * of the query.
+   * Evaluates a query that is no path; returns its bindings as a JSON list. `isStrict`: an error of
+   * a built-in function is an error of the query.
    */
   async query(text: string, input: string | undefined, isStrict: boolean): Promise<string> {
     return String(await this.#call('query', text, input, isStrict));
   }
 
   /**
-   * Runs a built-in function for a compiled policy. `args`: a list as JSON, or as a Rego term where it has sets. `isFresh`: this call
-   * is the first one of an evaluation. Returns the result as a Rego term; undefined if the function has none.
+   * Runs a built-in function for a compiled policy. `args`: a list as JSON, or as a Rego term where
+   * it has sets. `isFresh`: this call is the first one of an evaluation. Returns the result as a
+   * Rego term; undefined if the function has none.
    */
   callBuiltin(name: string, args: string, isFresh: boolean): string | undefined {
     if (this.#failure !== undefined) throw this.#failure;
@@ -146,8 +149,9 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   }
 
   /**
-   * A call that all later ones see. Go does not keep them in order: a change waits until no decision reads the documents, which one
-   * does while it waits for `http.send`, and then goes on beside the calls that came after it.
+   * A call that all later ones see. Go does not keep them in order: a change waits until no
+   * decision reads the documents, which one does while it waits for `http.send`, and then goes on
+   * beside the calls that came after it.
    */
   #change(name: string, ...args: unknown[]): Promise<unknown> {
     const result = this.#call(name, ...args);
@@ -178,9 +182,9 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
 function assertUsable(wasm: Uint8Array): void {
   if (wasm.length > MAX_WASM_BYTES) {
     const [found, limit] = [wasm.length, MAX_WASM_BYTES].map((bytes) => Math.ceil(bytes / 2 ** 20));
-    throw new GoRefusal(`its WebAssembly has ${found} MiB, and may have ${limit} MiB`);
+    throw new EngineRefusal(`its WebAssembly has ${found} MiB, and may have ${limit} MiB`);
   }
-  if (!WebAssembly.validate(wasm)) throw new GoRefusal("OPA's compiler makes WebAssembly of it that is not valid");
+  if (!WebAssembly.validate(wasm)) throw new EngineRefusal("OPA's compiler makes WebAssembly of it that is not valid");
 }
 
 function modulesText({ modules }: EmbeddedPolicy): string {
@@ -192,10 +196,10 @@ function parsed<T>(text: unknown): T {
   return parseJson(String(text), { values: MANY_JSON_VALUES }) as T;
 }
 
-function refusal(text: string): GoRefusal {
-  const problems = parsed<RegoProblem[]>(text);
+function refusal(text: string): EngineRefusal {
+  const problems = parsed<EngineProblem[]>(text);
   const [first] = problems;
   const place = first?.file === undefined ? '' : `${first.file}:${first.row ?? 1}: `;
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
-  return new GoRefusal(`${place}${first?.message ?? 'OPA refused the call'}${more}`, problems);
+  return new EngineRefusal(`${place}${first?.message ?? 'OPA refused the call'}${more}`, problems.map(opaProblem));
 }

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { until } from '../../../test/support/until.js';
-import { OPA_VERSION } from '../../client/engine/opa-version.js';
-import { type EmbeddedPolicy, GoRefusal, type OpaRequest, type RegoProblem, WorkerFailure } from '../types.js';
+import { OPA_VERSION } from '../../client/engine/get-opa/opa-version.js';
+import { type EmbeddedPolicy, type OpaRequest, WorkerFailure } from '../types.js';
+import { type EngineProblem, EngineRefusal } from '../vocabulary.js';
 import type { GoHost, HostRequest } from './go-host.js';
 import { GoProcess } from './go-process.js';
 
@@ -18,12 +19,12 @@ function policy(modules: Readonly<Record<string, string>>, version: 0 | 1 = 1): 
   return { hash: 'h', modules: Object.entries(modules).map(([path, rego]) => ({ path, rego, version })) };
 }
 
-async function problemsOf(call: Promise<unknown>): Promise<readonly RegoProblem[]> {
+async function problemsOf(call: Promise<unknown>): Promise<readonly EngineProblem[]> {
   const error: unknown = await call.then(
     () => assert.fail('the call was not refused'),
     (reason: unknown) => reason,
   );
-  assert(error instanceof GoRefusal, String(error));
+  assert(error instanceof EngineRefusal, String(error));
   return error.problems;
 }
 
@@ -131,7 +132,7 @@ describe("OPA's Go code in its process", () => {
     assert.equal(await go.decide('', undefined), '{"a":{"b":{"new":true},"c":2},"d":3}');
   });
 
-  it('refuses documents where rules are', async () => {
+  it('refuses documents where rules are, and names the document', async () => {
     const rego = policy({ 'rbac.rego': RBAC });
     const documents = '{"app":{"rbac":{"allow":true}}}';
     const conflict = [
@@ -140,6 +141,7 @@ describe("OPA's Go code in its process", () => {
         message: 'conflicting rule for data path app/rbac/allow found',
         file: 'rbac.rego',
         row: 3,
+        conflictPath: ['app', 'rbac', 'allow'],
       },
     ];
     assert.deepEqual(await problemsOf(go.check(rego, documents)), conflict);
@@ -251,7 +253,7 @@ describe("OPA's Go code in its process", () => {
       assert.equal((await go.http(request('POST', '/v1/compile', body))).status, 400, query);
       const address = `/v1/query?q=${encodeURIComponent(query)}`;
       assert.equal((await go.http(request('GET', address))).status, 400, query);
-      await assert.rejects(go.query(query, undefined, false), GoRefusal, query);
+      await assert.rejects(go.query(query, undefined, false), EngineRefusal, query);
     }
   });
 

@@ -1,13 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { startTimer } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { startTimer } from '../../lib/run/async.js';
 import {
   type CompiledSet,
   type DocumentOp,
   type EmbeddedPolicy,
   type GoEngine,
-  GoRefusal,
   type OpaRequest,
   type OpaResponse,
   type PolicyFacts,
@@ -15,6 +14,7 @@ import {
   type RegoModule,
   WorkerFailure,
 } from '../types.js';
+import { EngineRefusal } from '../vocabulary.js';
 import type { GoHost } from './go-host.js';
 import type { FromGoChild, GoCallName, GoSetup, ToGoWorker } from './go-messages.js';
 
@@ -22,7 +22,10 @@ import type { FromGoChild, GoCallName, GoSetup, ToGoWorker } from './go-messages
 export interface GoProcessOptions {
   /** Missing: policies that call `http.send` are refused. */
   readonly host?: GoHost | undefined;
-  /** The process ends when its Go memory is larger than this after a call, and at once when a call needs a quarter more. */
+  /**
+   * The process ends when its Go memory is larger than this after a call, and at once when a call
+   * needs a quarter more.
+   */
   readonly memoryLimitBytes?: number | undefined;
   /** The process ends if it is not ready by then: frozen, it would say nothing for ever. */
   readonly startMs?: number | undefined;
@@ -33,7 +36,10 @@ export interface GoProcessOptions {
 /** Longest start: V8 compiles the program, on a machine that may be busy. */
 const START_MS = 120_000;
 
-/** What go-child.ts says of a call that needs too much, and Go where it gets no more memory, with the stacks of all that ran. */
+/**
+ * What go-child.ts says of a call that needs too much, and Go where it gets no more memory, with
+ * the stacks of all that ran.
+ */
 const OUT_OF_MEMORY = /out of memory|cannot allocate memory/;
 
 interface Waiting {
@@ -42,8 +48,9 @@ interface Waiting {
 }
 
 /**
- * OPA's Go code in a process of its own. Not in a thread: what V8 takes to compile so large a program stays with the process after
- * the thread has ended. The caller may end while no call is under way.
+ * OPA's Go code in a process of its own. Not in a thread: what V8 takes to compile so large a
+ * program stays with the process after the thread has ended. The caller may end while no call is
+ * under way.
  */
 export class GoProcess implements GoEngine {
   readonly #child: ChildProcess;
@@ -81,8 +88,8 @@ export class GoProcess implements GoEngine {
   }
 
   /**
-   * Rejects with `engine_artifact_invalid` if the program is not the one of this package, and with a {@link WorkerFailure} if the
-   * process ends before it is ready.
+   * Rejects with `engine_artifact_invalid` if the program is not the one of this package, and with
+   * a {@link WorkerFailure} if the process ends before it is ready.
    */
   static start(options: GoProcessOptions): Promise<GoProcess> {
     const started = new GoProcess(options);
@@ -216,7 +223,7 @@ export class GoProcess implements GoEngine {
         this.#settle(message, (waiting) => waiting.resolve(message.value));
         break;
       case 'refused':
-        this.#settle(message, (waiting) => waiting.reject(new GoRefusal(message.message, message.problems)));
+        this.#settle(message, (waiting) => waiting.reject(new EngineRefusal(message.message, message.problems)));
         break;
       case 'fetch':
         void this.#fetch(message.id, message.request);
@@ -245,7 +252,10 @@ export class GoProcess implements GoEngine {
     }
   }
 
-  /** A crash is one of what was asked; the lack of memory is not, and another process may have enough. */
+  /**
+   * A crash is one of what was asked; the lack of memory is not, and another process may have
+   * enough.
+   */
   #endOf({ reason, isCrash }: Extract<FromGoChild, { kind: 'ended' }>): WorkerFailure {
     return OUT_OF_MEMORY.test(reason)
       ? new WorkerFailure('ended', this.#tooLarge('needs more'))

@@ -1,10 +1,13 @@
 import { compileFunction } from 'node:vm';
-import { parseJson } from '../../lib/json.js';
+import { parseJson } from '../../lib/json/json.js';
 import type { GoProgram } from '../artifact.js';
 import { WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
 
-/** Calls that the Go program offers (engine/engine.go). The last argument of each gets the result; callBuiltin returns it. */
+/**
+ * Calls that the Go program offers (engine/engine.go). The last argument of each gets the result;
+ * callBuiltin returns it.
+ */
 export interface GoCalls {
   readonly opaVersion: string;
   callBuiltin(name: string, args: string, isFresh: boolean): string;
@@ -17,7 +20,10 @@ export interface RunningProgram {
   readonly memory: WebAssembly.Memory;
   /** Resolves when the program has ended, with what the calls under way reject with. */
   readonly ended: Promise<WorkerFailure>;
-  /** Runs a call into the program. Whatever it throws has left the program's stack in pieces: it ends. */
+  /**
+   * Runs a call into the program. Whatever it throws has left the program's stack in pieces: it
+   * ends.
+   */
   enter<T>(call: () => T): T;
 }
 
@@ -41,14 +47,17 @@ interface GoWorld {
 
 /** What Go printed last is the reason of its end; it is cut to this many characters. */
 const KEPT_OUTPUT = 4000;
-/** What Go's runtime says of its end begins with the reason; what follows are the stacks of all that ran. */
+/**
+ * What Go's runtime says of its end begins with the reason; what follows are the stacks of all that
+ * ran.
+ */
 const KEPT_FATAL = 300;
 
 /**
- * Starts OPA's Go code. It sees a world of its own instead of the globals: no files, no network, no environment, no process.
- * Rejects with a {@link WorkerFailure} if it ends before it is ready.
+ * Starts OPA's Go code. It sees a world of its own instead of the globals: no files, no network, no
+ * environment, no process. Rejects with a {@link WorkerFailure} if it ends before it is ready.
  */
-export async function runProgram(
+export async function runGoProgram(
   program: GoProgram,
   options: { host?: GoHost | undefined; memoryLimitBytes?: number | undefined },
 ): Promise<RunningProgram> {
@@ -132,7 +141,10 @@ function goEnv(memoryLimitBytes: number | undefined): Record<string, string> {
   return memoryLimitBytes === undefined ? {} : { ENGINE_MEMORY_LIMIT: String(Math.floor(memoryLimitBytes * 0.8)) };
 }
 
-/** `fetch` as Go calls it: returns a function that gives the request up, after which `done` is not called any more. */
+/**
+ * `fetch` as Go calls it: returns a function that gives the request up, after which `done` is not
+ * called any more.
+ */
 function fetchThrough(host: GoHost, wake: (call: () => void) => void) {
   return (head: string, body: Uint8Array, done: Fetched): (() => void) => {
     const giveUp = new AbortController();

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { GoRefusal } from '../types.js';
+import { EngineRefusal } from '../vocabulary.js';
 import type { GoHost, HostResponse } from './go-host.js';
 import type { FromGoWorker, GoWorkerData, ToGoWorker } from './go-messages.js';
 import { GoOpa } from './go-opa.js';
@@ -46,7 +46,7 @@ async function answer(opa: GoOpa, { id, name, args }: Extract<ToGoWorker, { kind
     const value = await call.call(opa, ...args);
     send({ kind: 'result', id, value, memoryBytes: opa.memoryBytes }, buffersOf(value));
   } catch (error) {
-    if (!(error instanceof GoRefusal)) return; // the program has ended, which is told once for all calls
+    if (!(error instanceof EngineRefusal)) return; // the program has ended, which is told once for all calls
     const { message, problems } = error;
     send({ kind: 'refused', id, message, problems, memoryBytes: opa.memoryBytes });
   }

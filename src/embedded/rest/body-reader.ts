@@ -1,12 +1,17 @@
 import type { IncomingMessage } from 'node:http';
-import { Arrivals } from '../../lib/arrivals.js';
-import type { ByteBudget, Holder } from '../../lib/budget.js';
+import { MAX_JSON_VALUES } from '../../lib/json/json.js';
+import { JsonCheck, JsonTooManyValues, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
+import { Arrivals } from '../../lib/run/arrivals.js';
+import type { ByteBudget, Holder } from '../../lib/run/budget.js';
 
-/** A body that has arrived, or why not. `busy`: others take the room; `aborted`: the caller went away. */
+/**
+ * A body that has arrived, or why not. `busy`: others take the room; `aborted`: the caller went
+ * away.
+ */
 export type ArrivedBody = ReadBody | 'too large' | 'busy' | 'aborted';
 
 /** A body, and what makes room for others once it is no longer needed. */
-export interface ReadBody {
+interface ReadBody {
   readonly bytes: Buffer;
   readonly release: () => void;
 }
@@ -22,7 +27,10 @@ export class BodyReader {
     this.#arrivals = new Arrivals(budget);
   }
 
-  /** Reads the body of a request. Stops reading where it exceeds a limit, or stalls while others need its room. */
+  /**
+   * Reads the body of a request. Stops reading where it exceeds a limit, or stalls while others
+   * need its room.
+   */
   read(request: IncomingMessage, holder: Holder): Promise<ArrivedBody> {
     if (Number(request.headers['content-length'] ?? 0) > this.#bodyBytes) return Promise.resolve('too large');
     return new Promise((resolve) => {
@@ -56,5 +64,28 @@ export class BodyReader {
         .on('close', onClose)
         .on('error', () => undefined);
     });
+  }
+}
+
+/** Bodies up to here are short: they cannot be nested too deep, nor have too many values. */
+export const SHORT_BODY_BYTES = MAX_JSON_DEPTH;
+/** Bytes that are checked in one step: a millisecond. */
+const STEP_BYTES = 256 * 1024;
+
+/**
+ * What a long body is, before it becomes a text, or values in the engine, which take OPA a
+ * microsecond and more each. `other`: no JSON that OPA reads.
+ */
+export function* longBody(bytes: Buffer): Generator<undefined, 'json' | 'too many values' | 'other'> {
+  const check = new JsonCheck({ maxValues: MAX_JSON_VALUES });
+  try {
+    for (let at = 0; at < bytes.length; at += STEP_BYTES) {
+      if (at > 0) yield;
+      check.push(bytes.subarray(at, at + STEP_BYTES));
+    }
+    check.end();
+    return 'json';
+  } catch (error) {
+    return error instanceof JsonTooManyValues ? 'too many values' : 'other'; // OPA says what is wrong with it
   }
 }

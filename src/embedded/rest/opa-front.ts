@@ -1,18 +1,17 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { ByteBudget, type Holder } from '../../lib/budget.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { OpenConnections } from '../../lib/open-connections.js';
-import type { Endpoint } from '../../lib/tls.js';
+import { OpenConnections } from '../../lib/net/open-connections.js';
+import type { Endpoint } from '../../lib/net/tls.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { ByteBudget, type Holder } from '../../lib/run/budget.js';
 import type { DecisionSource } from '../types.js';
 import { type ArrivedBody, BodyReader } from './body-reader.js';
-import { mayAsk } from './rest-access.js';
 import { errorAnswer, REFUSED, type RestAnswer, TOO_LARGE } from './rest-answers.js';
 import { RestApi, type RestRequest } from './rest-api.js';
 import { RestFigures } from './rest-figures.js';
-import { handlerLabel, restRoute, restTarget } from './rest-target.js';
+import { handlerLabel, mayAsk, restRoute, restTarget } from './rest-target.js';
 
 /** Options of {@link createOpaFront}. */
 export interface OpaFrontOptions {
@@ -32,11 +31,16 @@ export interface OpaFrontOptions {
   readonly connections?: number;
   /** The most requests under way; others are rejected. Default 10,000. */
   readonly requests?: number;
-  /** The longest time for the headers of a request to arrive, in milliseconds. Default 32 s, as OPA. */
+  /**
+   * The longest time for the headers of a request to arrive, in milliseconds. Default 32 s, as OPA.
+   */
   readonly headersTimeoutMs?: number;
   /** The longest time for a whole request to arrive, in milliseconds. Default 2 min. */
   readonly requestTimeoutMs?: number;
-  /** A caller that reads nothing of its response for this long is disconnected, in milliseconds. Default 30 s. */
+  /**
+   * A caller that reads nothing of its response for this long is disconnected, in milliseconds.
+   * Default 30 s.
+   */
   readonly readerTimeoutMs?: number;
 }
 
@@ -79,7 +83,10 @@ const BUSY = errorAnswer(503, 'internal_error', 'too many requests are under way
   '1',
 ]);
 
-/** Creates OPA's REST API for a source of decisions. It serves once {@link OpaFront.listen} is called. */
+/**
+ * Creates OPA's REST API for a source of decisions. It serves once {@link OpaFront.listen} is
+ * called.
+ */
 export function createOpaFront(options: OpaFrontOptions, deps: OpaFrontDeps): OpaFront {
   const front = new Front(options, deps);
   const { headersTimeoutMs = 32_000, requestTimeoutMs = 120_000 } = options;

@@ -1,12 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
-import { checkJson } from '../../lib/json.js';
-import type { Question } from '../types.js';
+import { checkJson } from '../../lib/json/json.js';
+import type { EngineQuestion } from '../vocabulary.js';
 import type { RestRoute, RestTarget } from './rest-target.js';
 
 /** A request that needs nothing of OPA's REST API but one decision. */
-export interface PlainQuestion extends Question {
-  /** `v1` has the result in an object; `v0` is the result alone, and has no response for undefined. */
+export interface PlainQuestion extends EngineQuestion {
+  /**
+   * `v1` has the result in an object; `v0` is the result alone, and has no response for undefined.
+   */
   readonly api: 'v0' | 'v1';
   /** The response says that there was no input. */
   readonly warns: boolean;
@@ -21,7 +23,10 @@ export interface RestBody {
 /** The default decision of OPA. */
 const MAIN = 'system/main';
 
-/** Segments that mean the same to everybody. A whole number, 1.0 too, is an index for OPA, and dots are a path. */
+/**
+ * Segments that mean the same to everybody. A whole number, 1.0 too, is an index for OPA, and dots
+ * are a path.
+ */
 const PATH = /^(?:\/(?![-+]?\d*(?:\.0*)?(?:\/|$)|\.\.(?:\/|$))[\w.~-]+)+$/;
 const ENVELOPE = /^[ \t\n\r]*\{[ \t\n\r]*"input"[ \t\n\r]*:/;
 const NO_INPUT = /^[ \t\n\r]*(?:\{[ \t\n\r]*\}[ \t\n\r]*)?$/;
@@ -30,8 +35,9 @@ const NULL = /^[ \t\n\r]*null[ \t\n\r]*$/;
 const SURROGATE = /\\u[dD][89a-fA-F]/;
 
 /**
- * The question in a request, if it is exactly one: a plain path, no parameters but `input`, a body that is exactly `{"input": ...}` (v1)
- * or one JSON value (v0). Undefined for everything else: OPA's own handler answers that. Input is text as it was sent.
+ * The question in a request, if it is exactly one: a plain path, no parameters but `input`, a body
+ * that is exactly `{"input": ...}` (v1) or one JSON value (v0). Undefined for everything else:
+ * OPA's own handler answers that. Input is text as it was sent.
  */
 export function plainQuestion(
   route: RestRoute,

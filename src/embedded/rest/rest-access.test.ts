@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mayAsk } from './rest-access.js';
-import { restRoute } from './rest-target.js';
+import { mayAsk, restRoute } from './rest-target.js';
 
 const ORIGINS = ['http://localhost:8181', 'https://app.example'];
 

@@ -1,4 +1,6 @@
-import { MAX_JSON_VALUES } from '../../lib/json.js';
+import { promisify } from 'node:util';
+import { constants, gunzip, gzip } from 'node:zlib';
+import { MAX_JSON_VALUES } from '../../lib/json/json.js';
 
 /** A response of a front; the texts are those of OPA. */
 export interface RestAnswer {
@@ -63,4 +65,53 @@ export function healthAnswer(problem: string | undefined): RestAnswer {
   return problem === undefined
     ? { status: 200, headers: JSON_TYPE, body: '{}\n' }
     : { status: 500, headers: JSON_TYPE, body: `${JSON.stringify({ error: problem })}\n` };
+}
+
+/** OPA compresses responses from this size on. */
+const MIN_LENGTH = 1024;
+
+const compress = promisify(gzip);
+
+/** Whether a request accepts gzip, as OPA reads it: by the first item of that name. */
+export function acceptsGzip(header: string | undefined): boolean {
+  if (header === undefined) return false;
+  for (const item of header.split(',')) {
+    const [coding, ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    if (coding !== 'gzip') continue;
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    return weight === undefined || Number(weight.slice(2)) > 0;
+  }
+  return false;
+}
+
+/** Whether OPA would compress this response for a caller that accepts it. */
+export function isWorthGzip({ body }: RestAnswer): boolean {
+  // A text has at least as many bytes as characters.
+  return body.length >= MIN_LENGTH || Buffer.byteLength(body) >= MIN_LENGTH;
+}
+
+/** The response, compressed. */
+export async function gzipped(answer: RestAnswer): Promise<RestAnswer> {
+  const body = await compress(answer.body, { level: constants.Z_BEST_COMPRESSION });
+  return { ...answer, headers: ['Content-Encoding', 'gzip', ...answer.headers], body };
+}
+
+/**
+ * Unpacks a body, to at most `limitBytes`: `too large` beyond. Undefined if it is not exactly gzip;
+ * what is wrong with it OPA finds within as many bytes.
+ */
+export function inflated(bytes: Buffer, limitBytes: number): Promise<Buffer | 'too large' | undefined> {
+  return new Promise((resolve) => {
+    const done = (error: NodeJS.ErrnoException | null, result: Buffer | { buffer: Buffer; engine: unknown }): void => {
+      if (error !== null) {
+        resolve(error.code === 'ERR_BUFFER_TOO_LARGE' ? 'too large' : undefined);
+        return;
+      }
+      if (Buffer.isBuffer(result)) resolve(result);
+      // Node ignores what follows; OPA refuses it.
+      else
+        resolve((result.engine as { bytesWritten: number }).bytesWritten === bytes.length ? result.buffer : undefined);
+    };
+    gunzip(bytes, { maxOutputLength: limitBytes, info: true } as object, done);
+  });
 }

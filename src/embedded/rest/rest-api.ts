@@ -1,20 +1,24 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { inSteps } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { type DecisionSource, GoRefusal, type OpaResponse } from '../types.js';
-import { longBody, SHORT_BODY_BYTES } from './long-body.js';
+import { inSteps } from '../../lib/run/async.js';
+import type { DecisionSource, OpaResponse } from '../types.js';
+import { EngineRefusal } from '../vocabulary.js';
+import { longBody, SHORT_BODY_BYTES } from './body-reader.js';
 import { type PlainQuestion, plainQuestion } from './plain-question.js';
 import {
+  acceptsGzip,
   BAD_REQUEST,
   bareAnswer,
   dataAnswer,
   errorAnswer,
+  gzipped,
+  healthAnswer,
   INFLATES_TOO_LARGE,
+  inflated,
+  isWorthGzip,
   type RestAnswer,
   TOO_MANY_VALUES,
 } from './rest-answers.js';
-import { acceptsGzip, gzipped, inflated, isWorthGzip } from './rest-gzip.js';
-import { RestHealth } from './rest-health.js';
 import { hasBrokenEscape, type RestRoute, type RestTarget, targetUrl } from './rest-target.js';
 
 /** A request that is let in, with its whole body. */
@@ -28,7 +32,7 @@ export interface RestRequest {
 }
 
 /** What {@link RestApi} asks. */
-export interface RestApiDeps {
+interface RestApiDeps {
   readonly source: DecisionSource;
   /** Whether the engine holds a policy. */
   isReady(): boolean;
@@ -46,8 +50,8 @@ const FREE: ReadonlySet<RestRoute['kind']> = new Set(['query', 'compile']);
 const UNPACKED: ReadonlySet<RestRoute['kind']> = new Set(['data', 'main', 'compile']);
 
 /**
- * OPA's REST API of a {@link DecisionSource}: a plain question is answered here, with OPA's bytes; health and metrics too, so that they
- * wake nobody; everything else by OPA's own handler.
+ * OPA's REST API of a {@link DecisionSource}: a plain question is answered here, with OPA's bytes;
+ * health and metrics too, so that they wake nobody; everything else by OPA's own handler.
  */
 export class RestApi {
   readonly #deps: RestApiDeps;
@@ -61,7 +65,10 @@ export class RestApi {
     this.#health = new RestHealth(deps);
   }
 
-  /** Answers a request. Never rejects because of what is asked: an engine that cannot answer is a response too. */
+  /**
+   * Answers a request. Never rejects because of what is asked: an engine that cannot answer is a
+   * response too.
+   */
   async answer(request: RestRequest): Promise<RestAnswer> {
     try {
       return await this.#answer(request);
@@ -109,7 +116,7 @@ export class RestApi {
       if (api === 'v1') return dataAnswer(text, warns);
       return text === undefined ? undefined : bareAnswer(text);
     } catch (error) {
-      if (error instanceof GoRefusal) return undefined;
+      if (error instanceof EngineRefusal) return undefined;
       throw error;
     }
   }
@@ -140,4 +147,55 @@ function failureAnswer(error: unknown): RestAnswer {
   const wait = known?.retryAfterSeconds;
   const more = wait === undefined ? [] : ['Retry-After', String(Math.ceil(wait))];
   return errorAnswer(known?.status ?? 500, 'internal_error', errorText(error), more);
+}
+
+/** What {@link RestHealth} asks. */
+interface RestHealthDeps {
+  readonly source: Pick<DecisionSource, 'decide'>;
+  /** Whether the engine holds a policy: what OPA calls an activated bundle. */
+  isReady(): boolean;
+}
+
+/** Names that OPA prints with a dot before them. */
+const NAMES = /^(?:\/[A-Za-z_]\w*)+$/;
+
+/** OPA's `/health`, without OPA's own server: health checks must not keep it in memory. */
+export class RestHealth {
+  readonly #deps: RestHealthDeps;
+  #wasReady = false;
+
+  constructor(deps: RestHealthDeps) {
+    this.#deps = deps;
+  }
+
+  /** `/health`, with `bundles` and `plugins`. */
+  simple(query: string): RestAnswer {
+    if (query === '' || this.#deps.isReady()) return healthAnswer(undefined);
+    const params = new URLSearchParams(query);
+    if (isSet(params, 'bundle') || isSet(params, 'bundles'))
+      return healthAnswer('one or more bundles are not activated');
+    const watchesPlugins = isSet(params, 'plugins') && !params.getAll('exclude-plugin').includes('bundle');
+    return healthAnswer(watchesPlugins ? 'one or more plugins are not up' : undefined);
+  }
+
+  /**
+   * `/health/<path>`: the decision `system.health.<path>`. Undefined if the path is not plain
+   * names; `path` has its leading slash.
+   */
+  async ofPolicy(path: string): Promise<RestAnswer | undefined> {
+    if (!NAMES.test(path)) return undefined;
+    const isReady = this.#deps.isReady();
+    this.#wasReady ||= isReady;
+    const input = { plugin_state: { bundle: isReady ? 'OK' : 'NOT_READY' }, plugins_ready: this.#wasReady };
+    const { text } = await this.#deps.source.decide({ path: `system/health${path}`, input: JSON.stringify(input) });
+    if (text === 'true') return healthAnswer(undefined);
+    const check = `health check (data.system.health${path.replaceAll('/', '.')})`;
+    return healthAnswer(`${check} ${text === undefined ? 'was undefined' : 'returned unexpected value'}`);
+  }
+}
+
+/** A flag of OPA's REST API: there without a value, or true. */
+function isSet(params: URLSearchParams, name: string): boolean {
+  const values = params.getAll(name);
+  return (values.length === 1 && values[0] === '') || values.some((value) => value.toLowerCase() === 'true');
 }

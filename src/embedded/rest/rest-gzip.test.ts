@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { dataAnswer } from './rest-answers.js';
-import { acceptsGzip, gzipped, inflated, isWorthGzip } from './rest-gzip.js';
+import { acceptsGzip, dataAnswer, gzipped, inflated, isWorthGzip } from './rest-answers.js';
 
 test('who accepts gzip, as OPA reads it', () => {
   for (const header of ['gzip', 'gzip, deflate', 'br, GZIP;q=0.5', ' gzip ', 'gzip;q=1'])

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Question } from '../types.js';
-import { RestHealth } from './rest-health.js';
+import type { EngineQuestion } from '../vocabulary.js';
+import { RestHealth } from './rest-api.js';
 
-function health(isReady: boolean, text?: string): { health: RestHealth; asked: Question[] } {
-  const asked: Question[] = [];
-  const decide = async (question: Question) => {
+function health(isReady: boolean, text?: string): { health: RestHealth; asked: EngineQuestion[] } {
+  const asked: EngineQuestion[] = [];
+  const decide = async (question: EngineQuestion) => {
     asked.push(question);
     return { text, by: 'go' as const, policy: undefined };
   };

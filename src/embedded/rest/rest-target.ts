@@ -1,4 +1,8 @@
-/** The parts of OPA's REST API that a front serves, and the label by which OPA's own metrics know them. */
+import type { IncomingHttpHeaders } from 'node:http';
+/**
+ * The parts of OPA's REST API that a front serves, and the label by which OPA's own metrics know
+ * them.
+ */
 export type RestRoute =
   | { readonly kind: 'data'; readonly api: 'v0' | 'v1'; readonly path: string }
   | { readonly kind: 'main' }
@@ -14,7 +18,10 @@ export interface RestTarget {
   readonly query: string;
 }
 
-/** What can follow a prefix, by method. Whatever is not here is served to nobody; there is no way to write. */
+/**
+ * What can follow a prefix, by method. Whatever is not here is served to nobody; there is no way to
+ * write.
+ */
 const TREES: readonly { readonly prefix: string; readonly get?: true; readonly post?: true; readonly to: Finder }[] = [
   { prefix: '/v1/data', get: true, post: true, to: (path) => ({ kind: 'data', api: 'v1', path }) },
   { prefix: '/v0/data', post: true, to: (path) => ({ kind: 'data', api: 'v0', path }) },
@@ -37,8 +44,8 @@ export function restTarget(url: string): RestTarget | undefined {
 }
 
 /**
- * What a method and a path ask for; undefined: nothing that is served. The prefix is compared as it is sent: whoever encodes it asks for
- * nothing. What follows it has its leading slash.
+ * What a method and a path ask for; undefined: nothing that is served. The prefix is compared as it
+ * is sent: whoever encodes it asks for nothing. What follows it has its leading slash.
  */
 export function restRoute(method: string, path: string): RestRoute | undefined {
   const isGet = method === 'GET';
@@ -70,4 +77,35 @@ export function handlerLabel(route: RestRoute | undefined): string {
   if (route.kind === 'data') return `${route.api}/data`;
   if (route.kind === 'main' || route.kind === 'index') return 'index';
   return route.kind === 'health' || route.kind === 'metrics' ? route.kind : `v1/${route.kind}`;
+}
+
+/** Words of a free query that could send a request, or show the configuration. */
+const REACHES_OUT = /\b(?:http|net|opa)\b/;
+const OTHER_SITES: ReadonlySet<string> = new Set(['cross-site', 'same-site']);
+
+/**
+ * Whether a request may be answered; `origins`: those whose web pages may ask (`*`: all). The rules
+ * are those of the inline engine's authorization policy (`client/engine/opa/opa-authz.ts`).
+ */
+export function mayAsk(
+  route: RestRoute,
+  request: { readonly method: string; readonly query: string; readonly headers: IncomingHttpHeaders },
+  origins: readonly string[],
+): boolean {
+  if (isForeignPage(request.headers, origins)) return false;
+  // A page of a name that leads here sends no Origin with a GET.
+  if (route.kind !== 'query' || request.method !== 'GET') return true;
+  return !new URLSearchParams(request.query).getAll('q').some((q) => REACHES_OUT.test(q));
+}
+
+/** Whether a browser says that a page of another site asks. */
+function isForeignPage(headers: IncomingHttpHeaders, origins: readonly string[]): boolean {
+  const { origin } = headers;
+  const site = headers['sec-fetch-site'];
+  if (origin === undefined && site === undefined) return false;
+  if (origins.includes('*')) return false;
+  if (origin !== undefined) return !origins.includes(origin);
+  return String(site)
+    .split(',')
+    .some((one) => OTHER_SITES.has(one.trim()));
 }

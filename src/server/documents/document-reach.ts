@@ -1,10 +1,12 @@
 import { ALL_TOPICS } from '../../wire/topics.js';
-import type { KnownClient } from '../sessions/known-client.js';
+import type { KnownClient } from '../clients/known-client.js';
 
 /** Segments of a path that a client names as failing. */
 const MAX_SEGMENTS = 128;
 
-/** Why a client cannot write a document; `error`: undefined where the client only names the update. */
+/**
+ * Why a client cannot write a document; `error`: undefined where the client only names the update.
+ */
 interface Refusal {
   readonly kind: string | undefined;
   readonly error: string | undefined;
@@ -23,7 +25,10 @@ export interface Reach {
 /** Kinds of failures, the worst first; others, and those of clients that tell no kind, are less. */
 const WORST: readonly (string | undefined)[] = ['refused', 'engine', 'source'];
 
-/** Who would get a document, and who cannot write it. Made once per request: a page asks for hundreds of documents. */
+/**
+ * Who would get a document, and who cannot write it. Made once per request: a page asks for
+ * hundreds of documents.
+ */
 export class DocumentReach {
   /** Places in the list of clients, by topic. */
   readonly #byTopic = new Map<string, number[]>();
@@ -91,7 +96,10 @@ function worstOf(refusals: readonly Refusal[]): Reach['worst'] {
   return { ...worst, clients: refusals.filter(({ kind }) => kind === worst.kind).length };
 }
 
-/** A path as text with all paths above it; nothing for what is no path, such as the data configuration. */
+/**
+ * A path as text with all paths above it; nothing for what is no path, such as the data
+ * configuration.
+ */
 function withAbove(path: string): string[] {
   if (!path.startsWith('/')) return [];
   const segments = path.split('/').slice(1, MAX_SEGMENTS);

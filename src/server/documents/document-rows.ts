@@ -3,7 +3,10 @@ import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry } from '../log/update-log.js';
 import { forEachInTurns, sortedInTurns } from './in-turns.js';
 
-/** All that is live at one path, in the order in which a new client applies it. At least one entry is no deletion. */
+/**
+ * All that is live at one path, in the order in which a new client applies it. At least one entry
+ * is no deletion.
+ */
 export interface DocumentRow {
   readonly path: DocPath;
   readonly entries: readonly FoldedEntry[];
@@ -44,7 +47,10 @@ interface Made {
   freshUntilMs: number;
 }
 
-/** Groups a fold by path, in the order of the paths, in turns of the event loop: a fold may have a hundred thousand entries. */
+/**
+ * Groups a fold by path, in the order of the paths, in turns of the event loop: a fold may have a
+ * hundred thousand entries.
+ */
 export class DocumentRows {
   readonly #updatesRetained: boolean;
   #made: Made | undefined;
@@ -55,7 +61,10 @@ export class DocumentRows {
     this.#updatesRetained = updatesRetained;
   }
 
-  /** The rows of a fold at `head`; of a large one that has just changed, those of a moment ago, with the head of that time. */
+  /**
+   * The rows of a fold at `head`; of a large one that has just changed, those of a moment ago, with
+   * the head of that time.
+   */
   async of(fold: readonly FoldedEntry[], head: number): Promise<DocumentsOf & { readonly head: number }> {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -96,7 +105,7 @@ async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolea
       placed.push({ path: entry.path ?? parseDocPath(entry.entry.dst_path), entry });
     }
   });
-  const sorted = await sortedInTurns(placed, (a, b) => comparePaths(a.path, b.path));
+  const sorted = await sortedInTurns(placed, (a, b) => compareDocPaths(a.path, b.path));
   const rows: DocumentRow[] = [];
   const deletions: DocumentRow[] = [];
   let path: DocPath | undefined;
@@ -109,7 +118,7 @@ async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolea
     if (removed.length > 0) deletions.push({ path, entries: removed });
   };
   await forEachInTurns(sorted, (one) => {
-    if (path === undefined || comparePaths(path, one.path) !== 0) {
+    if (path === undefined || compareDocPaths(path, one.path) !== 0) {
       end();
       [path, entries] = [one.path, []];
     }
@@ -119,7 +128,9 @@ async function groupedRows(fold: readonly FoldedEntry[], updatesRetained: boolea
   return { rows, deletions };
 }
 
-/** The entries of one path without updates that repeat a base entry: a new client gets that alone. */
+/**
+ * The entries of one path without updates that repeat a base entry: a new client gets that alone.
+ */
 function withoutRepetitions(entries: FoldedEntry[]): FoldedEntry[] {
   const base = entries.filter(({ origin }) => origin === 'base');
   if (base.length === 0 || base.length === entries.length) return entries;
@@ -132,7 +143,7 @@ function isLive({ entry }: FoldedEntry): boolean {
 }
 
 /** Compares segment by segment: what is below a path comes right after it. */
-export function comparePaths(a: DocPath, b: DocPath): number {
+export function compareDocPaths(a: DocPath, b: DocPath): number {
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) {
     const [one = '', other = ''] = [a[index], b[index]];
@@ -148,15 +159,18 @@ export interface RowRange {
   readonly from: number;
 }
 
-/** Returns the rows at or below `prefix` (default: all), and where those begin that come after `after`. */
+/**
+ * Returns the rows at or below `prefix` (default: all), and where those begin that come after
+ * `after`.
+ */
 export function rangeOf(
   all: readonly DocumentRow[],
   { prefix = [], after }: { readonly prefix?: DocPath | undefined; readonly after?: DocPath | undefined },
 ): RowRange {
-  const first = firstWhere(all, ({ path }) => comparePaths(path, prefix) >= 0);
-  const until = firstWhere(all, ({ path }) => comparePaths(path, prefix) > 0 && !isAtOrBelow(path, prefix));
+  const first = firstWhere(all, ({ path }) => compareDocPaths(path, prefix) >= 0);
+  const until = firstWhere(all, ({ path }) => compareDocPaths(path, prefix) > 0 && !isAtOrBelow(path, prefix));
   const rows = first === 0 && until === all.length ? all : all.slice(first, until);
-  return { rows, from: after === undefined ? 0 : firstWhere(rows, ({ path }) => comparePaths(path, after) > 0) };
+  return { rows, from: after === undefined ? 0 : firstWhere(rows, ({ path }) => compareDocPaths(path, after) > 0) };
 }
 
 /** The index of the first row for which a condition holds that holds for all after it. */

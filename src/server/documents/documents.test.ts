@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import type { PeerEntry, SaveMethod } from '../../wire/data.js';
 import { docPathText, isAtOrBelow } from '../../wire/doc-path.js';
+import { type KnownClient, newClient } from '../clients/known-client.js';
 import type { FoldedEntry } from '../log/update-log.js';
-import { type KnownClient, newClient } from '../sessions/known-client.js';
 import { DocumentReach } from './document-reach.js';
-import { comparePaths, type DocumentRow, DocumentRows, documentAt, rangeOf } from './document-rows.js';
-import { InlineDigests } from './inline-digests.js';
+import { compareDocPaths, type DocumentRow, DocumentRows, documentAt, rangeOf } from './document-rows.js';
+import { InlineDigests } from './documents.js';
 
 function folded(seq: number, save_method: SaveMethod, dst_path: string, topics = ['t']): FoldedEntry {
   const entry: PeerEntry = { url: 'http://x', topics, dst_path, save_method };
@@ -83,7 +83,7 @@ test('a large fold is grouped in turns, in the order of the paths, and others ru
   assert(turns > 5, `${turns} turns`);
   assert.equal(found.length, count);
   for (const [index, { path }] of found.entries()) {
-    assert(index === 0 || comparePaths(found[index - 1]?.path ?? [], path) < 0);
+    assert(index === 0 || compareDocPaths(found[index - 1]?.path ?? [], path) < 0);
   }
   const changed = await rows.of(fold.slice(1), count + 1);
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('property: rows are in the order of their paths, and a page is what lies be
         const { rows, from } = rangeOf(all, { prefix, after: after ?? undefined });
         const below = all.filter(({ path }) => isAtOrBelow(path, prefix));
         assert.deepEqual(texts(rows), texts(below));
-        const later = below.filter(({ path }) => after === null || comparePaths(path, after) > 0);
+        const later = below.filter(({ path }) => after === null || compareDocPaths(path, after) > 0);
         assert.deepEqual(texts(rows.slice(from)), texts(later));
       },
     ),

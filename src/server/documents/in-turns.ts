@@ -1,6 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Long work on lists, in turns of the event loop of about a millisecond, so that updates pass in between. */
+/**
+ * Long work on lists, in turns of the event loop of about a millisecond, so that updates pass in
+ * between.
+ */
 
 const AT_ONCE = 1000;
 

@@ -1,6 +1,8 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import type { FoldedState } from './folded-state.js';
 import { type Appended, isBackboneAway, type NewRow } from './log-store.js';
+import { compactionText } from './row.js';
 import type { NewRecord } from './update-log.js';
 
 /** A row to append, with the record that it was printed from, so that it is not parsed again. */
@@ -9,13 +11,16 @@ export interface OwnRow {
   readonly record?: NewRecord | undefined;
 }
 
-/** Where a row was written, and the number of connections that its record was delivered to, if it was delivered here. */
-export interface Placed extends Appended {
+/**
+ * Where a row was written, and the number of connections that its record was delivered to, if it
+ * was delivered here.
+ */
+export interface AppendedRow extends Appended {
   readonly subscribers?: number | undefined;
 }
 
 interface Pending extends OwnRow {
-  resolve(place: Placed): void;
+  resolve(place: AppendedRow): void;
   reject(error: unknown): void;
 }
 
@@ -25,12 +30,17 @@ interface ExclusiveTask {
   reject(error: unknown): void;
 }
 
-/** True if the store rejected one row and wrote none: the rows of the batch are then appended one by one. */
+/**
+ * True if the store rejected one row and wrote none: the rows of the batch are then appended one by
+ * one.
+ */
 function isOfOneRow(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'inline_data_too_large';
 }
 
-/** Errors that are no failure of the log: an invalid record, or a conflict with another instance. */
+/**
+ * Errors that are no failure of the log: an invalid record, or a conflict with another instance.
+ */
 const REFUSALS: ReadonlySet<string> = new Set([
   'request_invalid',
   'too_many_patches',
@@ -42,26 +52,29 @@ function isFailure(error: unknown): boolean {
   return !isBackboneAway(error) && !(error instanceof SyncError && REFUSALS.has(error.code));
 }
 
-/** Limits of one transaction: bound how many rows one failure rejects, and how long the next append waits. */
+/**
+ * Limits of one transaction: bound how many rows one failure rejects, and how long the next append
+ * waits.
+ */
 const BATCH_ROWS = 1000;
 const BATCH_CHARS = 8 * 1024 * 1024;
 
 /**
- * The only writer of an instance: appends one batch at a time. Rows that arrive in the same turn of the event loop, or while a batch is
- * written, share the next batch, and so its disk flush.
+ * The only writer of an instance: appends one batch at a time. Rows that arrive in the same turn of
+ * the event loop, or while a batch is written, share the next batch, and so its disk flush.
  */
 export class AppendQueue {
-  readonly #deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger };
+  readonly #deps: { append(batch: readonly OwnRow[]): Promise<readonly AppendedRow[]>; log: Logger };
   readonly #pending: (Pending | ExclusiveTask)[] = [];
   #flushing: Promise<void> | undefined;
   #closed = false;
 
   /** `append` writes a batch of rows and applies them. */
-  constructor(deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger }) {
+  constructor(deps: { append(batch: readonly OwnRow[]): Promise<readonly AppendedRow[]>; log: Logger }) {
     this.#deps = deps;
   }
 
-  append({ row, record }: OwnRow): Promise<Placed> {
+  append({ row, record }: OwnRow): Promise<AppendedRow> {
     return new Promise((resolve, reject) => this.#add({ row, record, resolve, reject }));
   }
 
@@ -121,7 +134,10 @@ export class AppendQueue {
     }
   }
 
-  /** Number of rows before the next exclusive task, the limits of a batch, or a dedup text that the batch has already. */
+  /**
+   * Number of rows before the next exclusive task, the limits of a batch, or a dedup text that the
+   * batch has already.
+   */
   #batchLength(): number {
     const dedups = new Set<string>();
     let chars = 0;
@@ -133,5 +149,33 @@ export class AppendQueue {
       if (dedup !== undefined) dedups.add(dedup);
     }
     return BATCH_ROWS;
+  }
+}
+
+/** Appends documents with many patches as one PUT each. */
+export class Compactor {
+  readonly #queue: AppendQueue;
+  #underWay = 0;
+
+  constructor(queue: AppendQueue) {
+    this.#queue = queue;
+  }
+
+  /**
+   * Appends what is due, unless earlier compactions are still being appended. After a failure the
+   * next patch makes it due again.
+   */
+  write({ fold, head }: Pick<FoldedState, 'fold' | 'head'>): void {
+    if (this.#underWay > 0) return;
+    const done = (): void => {
+      this.#underWay--;
+    };
+    for (const compaction of fold.takeCompactions(head)) {
+      this.#underWay++;
+      // Every instance appends it: the dedup text keeps one row.
+      const dedup = `compaction:${compaction.place.join('/')}`;
+      const row = { kind: 'update', body: compactionText(compaction), dedup } as const;
+      this.#queue.append({ row }).then(done, done); // the queue logs failures
+    }
   }
 }

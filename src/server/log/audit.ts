@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { SerialQueue } from '../../lib/async.js';
+import { SerialQueue } from '../../lib/run/async.js';
 import { type LargeRows, outlineOf } from './large-rows.js';
 import { type LogStore, type RowFilter, SCAN_CHARS, type ScannedRow } from './log-store.js';
 import { readUpdateRow } from './row.js';
@@ -8,7 +8,10 @@ import type { AuditPage, AuditRecord, RowOutline } from './update-log.js';
 /** Characters of short rows that are parsed before everything else goes on. */
 const PARSED_AT_ONCE = 256 * 1024;
 
-/** Reads the log backwards, for whoever asks about the past. One page of it is in memory at a time, whoever asks. */
+/**
+ * Reads the log backwards, for whoever asks about the past. One page of it is in memory at a time,
+ * whoever asks.
+ */
 export class Audit {
   readonly #store: Pick<LogStore, 'scan'>;
   readonly #large: LargeRows;
@@ -19,13 +22,13 @@ export class Audit {
     this.#large = large;
   }
 
-  /** {@link UpdateLog.audit}. */
+  /** {@link HistoryReader.audit}. */
   read(before: number, limit: number, filter: RowFilter = []): Promise<AuditPage> {
     const page = (): Promise<AuditPage> => this.#page(before, limit, filter);
     return limit === 1 ? page() : this.#turns.run(page);
   }
 
-  /** {@link UpdateLog.row}. */
+  /** {@link HistoryReader.row}. */
   async row(seq: number): Promise<RowOutline | undefined> {
     const [row] = await this.#store.scan({ before: seq + 1 }, 1, []);
     return row?.seq === seq ? row : undefined;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SyncError } from '../../lib/errors.js';
-import { printJson } from '../../lib/json-text.js';
-import type { Logger } from '../../lib/log.js';
+import { printJson } from '../../lib/json/json-text.js';
+import type { Logger } from '../../lib/observe/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { baseIdentity } from './base-entry.js';
 import type { Fold } from './fold.js';
@@ -12,7 +12,10 @@ import { type Generation, generationText } from './row.js';
 /** Each of the instances that start together may win once before this one. */
 const ADOPT_ATTEMPTS = 20;
 
-/** Writes the operator's base entries of this instance into the log (design D18). No append may run meanwhile. */
+/**
+ * Writes the operator's base entries of this instance into the log (design D18). No append may run
+ * meanwhile.
+ */
 export class BaseConfig {
   readonly #exclusive: boolean;
   readonly #deps: { view: LogView; retention: Retention; log: Logger };
@@ -27,12 +30,12 @@ export class BaseConfig {
     this.#deps = deps;
   }
 
-  /** {@link UpdateLog.configDiffers}. */
+  /** {@link LogHealth.configDiffers}. */
   get differs(): boolean {
     return this.#given !== undefined && this.#given !== (this.#deps.view.state.generation?.generation ?? '');
   }
 
-  /** Adopts the entries of this instance. Rejects like {@link UpdateLog.append}. */
+  /** Adopts the entries of this instance. Rejects like {@link LogWriter.append}. */
   async adopt(entries: readonly PeerEntry[]): Promise<void> {
     const { view, retention, log } = this.#deps;
     for (let attempt = 1; ; attempt++) {
@@ -71,9 +74,10 @@ export interface NextGeneration {
 }
 
 /**
- * Decides whether the entries of an instance become the next generation (design D18). The current generation changes nothing. Nor does an
- * earlier one, which comes from an instance with an old configuration, unless the log is exclusive. An entry keeps its place while its
- * identity stays the same.
+ * Decides whether the entries of an instance become the next generation (design D18). The current
+ * generation changes nothing. Nor does an earlier one, which comes from an instance with an old
+ * configuration, unless the log is exclusive. An entry keeps its place while its identity stays the
+ * same.
  */
 export function nextGeneration(
   given: readonly PeerEntry[],

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { JsonText, printJson } from '../../lib/json-text.js';
+import { JsonText, printJson } from '../../lib/json/json-text.js';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 
 /**
- * The identity of a base entry (design D18): url, method, body, dst_path, topics and save_method; headers may change. Inline data counts
- * as body, so that the entry at a position never changes for clients that have read it.
+ * The identity of a base entry (design D18): url, method, body, dst_path, topics and save_method;
+ * headers may change. Inline data counts as body, so that the entry at a position never changes for
+ * clients that have read it.
  */
 export function baseIdentity(entry: PeerEntry): string {
   const known = IDENTITIES.get(entry);
@@ -25,7 +26,10 @@ export function baseIdentity(entry: PeerEntry): string {
   return identity;
 }
 
-/** Inline data with more characters count by their digest: identities are compared at every look at the fold. */
+/**
+ * Inline data with more characters count by their digest: identities are compared at every look at
+ * the fold.
+ */
 const LONG_DATA = 1000;
 /** An entry never changes. */
 const IDENTITIES = new WeakMap<PeerEntry, string>();

@@ -1,4 +1,5 @@
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
+import { PathTree } from '../../lib/json/path-tree.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, parseDocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { leafOf, nodeAt } from '../../wire/json-node.js';
@@ -6,6 +7,7 @@ import { baseIdentity } from './base-entry.js';
 import {
   byPlace,
   closedOf,
+  closeOn,
   compactionOf,
   type FoldItem,
   foldedOf,
@@ -15,11 +17,13 @@ import {
   newItem,
   unlink,
 } from './fold-item.js';
-import { LiveItems, RowRefs } from './live-items.js';
+import { LiveItems } from './live-items.js';
 import { type AppendProblem, appendProblem } from './patch-appends.js';
-import { type PatchPart, partsText } from './patch-rules.js';
+import type { PatchPart } from './patch-rules.js';
 import { documentUnder, supersededPatches } from './patch-targets.js';
 import { type Compaction, comparePlace, type Place, type PlacedBase, placeKey, type Superseded } from './place.js';
+import { Removals } from './removals.js';
+import { RowRefs } from './row-refs.js';
 import type { FoldedEntry, NewRecord } from './update-log.js';
 
 /** The part of a log record that decides which entries are live. */
@@ -31,19 +35,37 @@ export interface FoldRecord {
   readonly expiresMs?: number | undefined;
 }
 
-/** First parts of paths that are remembered of updates that newcomers do not get; beyond, every path counts as one. */
+/** A configured base entry, and the row that has moved it. */
+type KnownBase = PlacedBase & { readonly row: number | undefined };
+
+/** How long, and how many of, {@link Fold.ended} deletions are kept; all that come after a row. */
+export interface EndedLimits {
+  readonly keptMs: number;
+  readonly atMost: number;
+  readonly after: number;
+}
+
+const NO_LIMITS: EndedLimits = { keptMs: Number.POSITIVE_INFINITY, atMost: Number.POSITIVE_INFINITY, after: 0 };
+
+/**
+ * First parts of paths that are remembered of updates that newcomers do not get; beyond, every path
+ * counts as one.
+ */
 const PASSING_KEPT = 10_000;
 
 /**
- * The live entries of a log, kept up to date record by record (design D15, D16, D17). Counts the rows that it needs in `refs`. Each entry
- * is visited once for each of its topics, so an update takes time in proportion to its topics and its depth, not to the number of live
- * entries; only a PATCH visits the entries that overlap it.
+ * The live entries of a log, kept up to date record by record (design D15, D16, D17). Counts the
+ * rows that it needs in `refs`. Each entry is visited once for each of its topics, so an update
+ * takes time in proportion to its topics and its depth, not to the number of live entries; only a
+ * PATCH visits the entries that overlap it.
  */
 export class Fold {
   readonly refs: RowRefs;
   readonly #live: LiveItems;
+  readonly #removals: Removals;
   /** The configured base entries, by identity; including superseded ones, which may come back. */
-  readonly #base = new Map<string, PlacedBase & { row: number | undefined }>();
+  readonly #base = new Map<string, KnownBase>();
+  #baseTree = new PathTree<KnownBase>();
   /** Number of entries in each row of a record that is still needed. */
   readonly #entryCounts = new Map<number, number>();
   #compactable = new Set<FoldItem>();
@@ -54,7 +76,8 @@ export class Fold {
 
   constructor(refs = new RowRefs()) {
     this.refs = refs;
-    this.#live = new LiveItems(refs);
+    this.#removals = new Removals(refs);
+    this.#live = new LiveItems(refs, this.#removals);
   }
 
   /** Live entries in order. The array never changes; a later call may return another one. */
@@ -68,6 +91,14 @@ export class Fold {
     return inOrder(this.#live.on(topics));
   }
 
+  /**
+   * Deletions that the fold does not need any more, of late, in order: for those who cannot say
+   * what they hold.
+   */
+  ended(): readonly FoldedEntry[] {
+    return this.#removals.ended();
+  }
+
   /** Another one after each change. */
   get version(): number {
     return this.#version;
@@ -78,19 +109,30 @@ export class Fold {
     if (this.#base.size === 0) return false;
     const identity = baseIdentity(entry);
     const known = this.#base.get(identity);
-    const item = known && this.#live.get(known.place);
-    return item?.origin === 'base' && baseIdentity(foldedOf(item).entry) === identity;
+    return known !== undefined && this.#baseItem(known) !== undefined;
   }
 
   get size(): number {
     return this.#live.size;
   }
 
+  /** Deletions that have ended, and are kept for those who cannot say what they hold. */
+  get endedCount(): number {
+    return this.#removals.endedCount;
+  }
+
+  /** Characters of inline data in it. */
+  get chars(): number {
+    return this.#live.chars;
+  }
+
   /**
-   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older entries at or below its path, also of its
-   * own record. A PATCH is linked to the inline document under it, or stacks on top if there is none. An older entry is dropped once it is
-   * superseded on all its topics: until then some clients need it. A DELETE stays as a tombstone for clients that were away. An entry that
-   * expires supersedes only entries that expire no later.
+   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older
+   * entries at or below its path, also of its own record. A PATCH is linked to the inline document
+   * under it, or stacks on top if there is none. An older entry is dropped once it is superseded on
+   * all its topics: until then some clients need it. A DELETE stays where it hides data of a
+   * commit; one that only removes stays while something older overlaps it. An entry that expires
+   * supersedes only entries that expire no later.
    */
   applyRecord({ seq, entries, update, expiresMs }: FoldRecord): void {
     this.refs.add(seq); // keeps the row while its own entries supersede each other
@@ -103,17 +145,25 @@ export class Fold {
     this.#changed();
   }
 
-  /** Replaces the base entries by those of a generation, and closes what was {@link superseded} when it was created. */
+  /**
+   * Replaces the base entries by those of a generation, and closes what was {@link superseded} when
+   * it was created.
+   */
   setBase(entries: readonly PlacedBase[], superseded: readonly Superseded[] = []): void {
     this.#relink([], () => {
-      for (const { place, row } of this.#base.values()) this.#removeBase(place, row);
+      for (const known of this.#base.values()) this.#removeBase(known);
       this.#base.clear();
+      this.#baseTree = new PathTree();
+      this.#removals.baseChanged();
+      const updates = superseded.length === 0 ? [] : [...this.#live].filter(({ origin }) => origin === 'update');
+      const byPlaces = new Map(updates.map((item) => [placeKey(item.place), item]));
       for (const { place, topics } of superseded) {
-        const item = this.#live.get(place);
-        if (item?.origin === 'update') for (const topic of topics ?? item.topics) this.#live.close(item, topic);
+        const item = byPlaces.get(placeKey(place));
+        if (item === undefined || !this.#live.has(item)) continue;
+        for (const topic of topics ?? item.topics) this.#live.close(item, topic);
       }
       // A patch stays superseded after the base entry that covered it is removed.
-      for (const item of [...this.#live]) if (item.open.size === 0) this.#live.remove(item);
+      for (const item of [...this.#live]) if (item.open.length === 0) this.#live.remove(item);
       for (const { place, entry } of entries) this.#setBase(entry, place, undefined);
     });
     this.#changed();
@@ -125,8 +175,9 @@ export class Fold {
   }
 
   /**
-   * Entries that are superseded, on all or on some topics, while their row is still needed. A reader that loads the remaining rows would
-   * take them for live once the base entry that superseded them is removed: so the next generation of the base configuration lists them.
+   * Entries that are superseded, on all or on some topics, while their row is still needed. A
+   * reader that loads the remaining rows would take them for live once the base entry that
+   * superseded them is removed: so the next generation of the base configuration lists them.
    */
   superseded(): Superseded[] {
     const found = new Map<string, Superseded>();
@@ -134,6 +185,7 @@ export class Fold {
       if (!this.refs.has(seq)) this.#entryCounts.delete(seq);
       else for (let index = 0; index < count; index++) found.set(placeKey([seq, index]), { place: [seq, index] });
     }
+    for (const { place } of this.#removals.endedPlaces()) found.delete(placeKey(place));
     for (const item of this.#live) {
       const { place, origin } = item;
       const topics = closedOf(item);
@@ -144,16 +196,16 @@ export class Fold {
   }
 
   /**
-   * Whether some client may have something at a path because of this log: also where a source decides it, and where it is of an update that
-   * newcomers do not get.
+   * Whether some client may have something at a path because of this log: also where a source
+   * decides it, and where it is of an update that newcomers do not get.
    */
   mayHave(path: DocPath): boolean {
     if (this.#passing.has('') || this.#passing.has(path[0] ?? '')) return true;
     const gone = this.#live.above(path).filter(({ entry, expiresMs }) => isDelete(entry) && expiresMs === undefined);
     /** Later ones have removed what it has there, for all who have it. */
     const isHidden = (item: FoldItem): boolean =>
-      [...item.open].every((topic) =>
-        gone.some((other) => other.open.has(topic) && comparePlace(lastOf(item).place, other.place) < 0),
+      item.open.every((topic) =>
+        gone.some((other) => other.open.includes(topic) && comparePlace(lastOf(item).place, other.place) < 0),
       );
     for (const item of this.#live.overlapping(path)) {
       const { entry } = item;
@@ -166,6 +218,11 @@ export class Fold {
     return false;
   }
 
+  /** Whether a deletion at or below a path hides data of commits. */
+  hasDeletion(path: DocPath): boolean {
+    return this.#live.someBelow(path, ({ entry }) => isDelete(entry) && entry.only_removes !== true);
+  }
+
   /** An update was delivered that newcomers do not get, or will not get at some time. */
   passed(entries: readonly PeerEntry[]): void {
     for (const { dst_path } of entries) this.#passing.add(parseDocPath(dst_path)[0] ?? '');
@@ -174,20 +231,28 @@ export class Fold {
     this.#passing.add(''); // that may be anywhere
   }
 
-  /** Removes expired entries. Returns whether there were any. */
-  expire(nowMs: number): boolean {
+  /** Removes expired entries, and forgets {@link ended} ones. Returns whether there were any. */
+  expire(nowMs: number, { keptMs, atMost, after }: EndedLimits = NO_LIMITS): boolean {
     const due = this.#live.due(nowMs);
     for (const item of due) this.#live.remove(item);
     if (due.length > 0) this.#changed();
-    return due.length > 0;
+    const isForgotten = this.#removals.forget({ sinceMs: nowMs - keptMs, atMost, after });
+    if (isForgotten) this.#version++;
+    return due.length > 0 || isForgotten;
   }
 
-  /** Why a record that appends to lists cannot be linked to the documents below it; undefined if it can. */
+  /**
+   * Why a record that appends to lists cannot be linked to the documents below it; undefined if it
+   * can.
+   */
   appendProblem(record: NewRecord): AppendProblem | undefined {
     return appendProblem(record, this.#live);
   }
 
-  /** Number of patches that would stack at the path of this entry after its append, by topic; empty if it would not stack. */
+  /**
+   * Number of patches that would stack at the path of this entry after its append, by topic; empty
+   * if it would not stack.
+   */
   patchesWith(entry: PeerEntry): ReadonlyMap<string, number> {
     const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, row: undefined });
     if (documentUnder(this.#live, item) !== undefined) return new Map();
@@ -196,11 +261,14 @@ export class Fold {
     );
     const stacked = [...this.#live.at(item.path)].filter((other) => isStacked(other) && !gone.has(other));
     return new Map(
-      entry.topics.map((topic) => [topic, stacked.filter(({ open }) => open.has(topic)).length + 1] as const),
+      entry.topics.map((topic) => [topic, stacked.filter(({ open }) => open.includes(topic)).length + 1] as const),
     );
   }
 
-  /** Seq of the record with a live patch at the path of this entry that was appended under a key with this digest. */
+  /**
+   * Seq of the record with a live patch at the path of this entry that was appended under a key
+   * with this digest.
+   */
   patchOnce({ dst_path }: PeerEntry, once: string): number | undefined {
     return [...this.#live.at(parseDocPath(dst_path))].find(({ update }) => update?.once === once)?.place[0];
   }
@@ -208,32 +276,39 @@ export class Fold {
   /** Number of stacked patches at a path on a topic. */
   patchesAt(path: DocPath, topic: string): number {
     let count = 0;
-    for (const item of this.#live.at(path)) if (isStacked(item) && item.open.has(topic)) count++;
+    for (const item of this.#live.at(path)) if (isStacked(item) && item.open.includes(topic)) count++;
     return count;
   }
 
-  /** Returns the documents that became due for compaction since the last call. */
-  takeCompactions(): Compaction[] {
+  /**
+   * Returns the documents that became due for compaction since the last call. `head`: the last row
+   * that was applied.
+   */
+  takeCompactions(head: number): Compaction[] {
     const found = [...this.#compactable].filter((item) => this.#live.has(item) && item.patches.length > 0);
     this.#compactable = new Set();
-    return found.map(compactionOf);
+    return found.map((item) => compactionOf(item, head));
   }
 
   /** The compaction of a folded entry; undefined if it has no patches. */
-  compactionAt(folded: FoldedEntry): Compaction | undefined {
+  compactionAt(folded: FoldedEntry, head: number): Compaction | undefined {
     for (const item of this.#live.at(parseDocPath(folded.entry.dst_path))) {
-      if (item.folded === folded && item.patches.length > 0) return compactionOf(item);
+      if (item.folded === folded && item.patches.length > 0) return compactionOf(item, head);
     }
     return undefined;
   }
 
-  /** Applies a compaction from row `row`: a PUT at an earlier place, which supersedes the document and its patches. */
+  /**
+   * Applies a compaction from row `row`: a PUT at an earlier place, which supersedes the document
+   * and its patches.
+   */
   applyCompaction({ place, entry, update, closed = [] }: Compaction, row: number): void {
     this.refs.add(row);
     const written = newItem({ place, origin: 'update', entry, update, row });
-    for (const topic of closed) written.open.delete(topic);
+    for (const topic of closed) closeOn(written, topic);
     this.#relink(written.path, () => {
-      const last = this.#live.get(place); // may be open on more topics, if a base entry that closed them is removed
+      // May be open on more topics, if a base entry that closed them is removed.
+      const last = atPlace(this.#live.overlapping(written.path), place);
       if (last !== undefined) this.#live.remove(last);
       this.#live.insert(written);
     });
@@ -242,28 +317,54 @@ export class Fold {
   }
 
   #changed(): void {
+    this.#removals.settle(this.#live, (item) => this.#isOverBase(item));
     this.#snapshot = undefined;
     this.#version++;
+  }
+
+  /**
+   * Whether an older base entry overlaps it: also one that is superseded, since that may come back
+   * at its place.
+   */
+  #isOverBase({ path, place }: FoldItem): boolean {
+    const isOlder = (base: KnownBase): boolean => comparePlace(base.place, place) < 0;
+    return this.#baseTree.above(path).some(isOlder) || this.#baseTree.some(path, isOlder);
   }
 
   #moveBase(entry: PeerEntry, place: Place): void {
     const known = this.#base.get(baseIdentity(entry));
     if (known === undefined) return;
-    this.#removeBase(known.place, known.row);
+    this.#removeBase(known);
+    this.#baseTree.remove(parseDocPath(known.entry.dst_path), known);
+    this.#removals.baseChanged();
     this.refs.add(place[0]);
     this.#setBase(known.entry, place, place[0]);
   }
 
-  /** The item has no row: a superseded base entry may come back, so the row of its place is counted here. */
+  /**
+   * The item has no row: a superseded base entry may come back, so the row of its place is counted
+   * here.
+   */
   #setBase(entry: PeerEntry, place: Place, row: number | undefined): void {
-    this.#base.set(baseIdentity(entry), { place, entry, row });
-    this.#live.insert(newItem({ place, origin: 'base', entry, row: undefined }));
+    const known = { place, entry, row };
+    this.#base.set(baseIdentity(entry), known);
+    this.#baseTree.add(parseDocPath(entry.dst_path), known);
+    const item = newItem({ place, origin: 'base', entry, row: undefined });
+    this.#live.insert(item);
+    // Also where it is covered: see `#isOverBase`.
+    for (const removal of this.#removals.revived(item)) this.#live.insert(removal);
   }
 
-  #removeBase(place: Place, row: number | undefined): void {
-    const item = this.#live.get(place);
-    if (item?.origin === 'base') this.#live.remove(item);
-    if (row !== undefined) this.refs.drop(row);
+  #removeBase(known: KnownBase): void {
+    const item = this.#baseItem(known);
+    if (item !== undefined) this.#live.remove(item);
+    if (known.row !== undefined) this.refs.drop(known.row);
+  }
+
+  /** The live item of a base entry; undefined: it is superseded. */
+  #baseItem({ place, entry }: KnownBase): FoldItem | undefined {
+    const item = atPlace(this.#live.at(parseDocPath(entry.dst_path)), place);
+    return item?.origin === 'base' && baseIdentity(item.entry) === baseIdentity(entry) ? item : undefined;
   }
 
   #add(item: FoldItem): void {
@@ -278,8 +379,8 @@ export class Fold {
   }
 
   /**
-   * Changes items in the middle of the log, and then relinks the patches around `path` to their documents. A base entry in between
-   * prevents a link, even a superseded one: it may come back.
+   * Changes items in the middle of the log, and then relinks the patches around `path` to their
+   * documents. A base entry in between prevents a link, even a superseded one: it may come back.
    */
   #relink(path: DocPath, change: () => void): void {
     const around = [...this.#live.overlapping(path)].flatMap((item) => (isPatch(item) ? [item] : item.patches));
@@ -289,7 +390,7 @@ export class Fold {
     for (const patch of patches.filter((each) => this.#live.has(each))) {
       const document = documentUnder(this.#live, patch);
       if (document !== undefined && !this.#isBaseBetween(document, patch)) link(patch, document);
-      else if (patch.open.size === 0) this.#live.remove(patch);
+      else if (patch.open.length === 0) this.#live.remove(patch);
     }
   }
 
@@ -304,8 +405,13 @@ export class Fold {
 
   #shrink(item: FoldItem, left: readonly PatchPart[]): void {
     if (left.length === 0) this.#live.remove(item);
-    else Object.assign(item, { parts: left, entry: { ...item.entry, data: partsText(left) }, folded: undefined });
+    else this.#live.shorten(item, left);
   }
+}
+
+function atPlace(items: Iterable<FoldItem>, place: Place): FoldItem | undefined {
+  for (const item of items) if (comparePlace(item.place, place) === 0) return item;
+  return undefined;
 }
 
 function inOrder(items: readonly FoldItem[]): FoldedEntry[] {

@@ -1,18 +1,17 @@
 import { createHash } from 'node:crypto';
-import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import { withOverrides } from '../../lib/with-overrides.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { withOverrides } from '../../lib/run/with-overrides.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
+import { type AppendedRow, AppendQueue, Compactor, type OwnRow } from './append-queue.js';
 import { Audit } from './audit.js';
 import { BaseConfig } from './base-config.js';
-import { Compactor } from './compactor.js';
 import type { Fold } from './fold.js';
 import type { FoldedState } from './folded-state.js';
-import { LargeRows } from './large-rows.js';
+import { LargeLoaded, LargeRows } from './large-rows.js';
 import { byClockOf } from './log-clock.js';
+import { type LogMemory, MemoryWatch, type ProcessLimits, processLimits } from './log-memory.js';
 import type { Durability, LogStore, NewRow, Presence, RowFilter, StoreStatus, WriteStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { lookThrough } from './look-through.js';
@@ -34,24 +33,33 @@ import type {
   ShowsTopics,
   TailPage,
   UpdateLog,
+  UpdateTopics,
 } from './update-log.js';
 import { type WatchTimes, WriteWatch } from './write-watch.js';
 
 export interface FoldedLogOptions extends FollowOptions {
-  /** True if no other instance can append to this store: then it is not followed, and the base entries of this instance count. */
+  /**
+   * True if no other instance can append to this store: then it is not followed, and the base
+   * entries of this instance count.
+   */
   readonly exclusive: boolean;
   /** Maximum number of patches that stack at one path. */
   readonly patchesPerPath: number;
   readonly retention: RetentionLimits;
   /** What the topics of the log may take. Default: {@link TopicLimit}. */
   readonly topics?: TopicSizes | undefined;
+  /** What the process may have. Default: what it has. */
+  readonly memory?: ProcessLimits | undefined;
   /** When it is looked whether the store takes writes. */
   readonly probes?: Partial<WatchTimes> | undefined;
 }
 
 const TAIL_LIMIT = 1000;
 
-/** An {@link UpdateLog} over any {@link LogStore}: keeps the folded state of the rows in memory, and follows the store in order. */
+/**
+ * An {@link UpdateLog} over any {@link LogStore}: keeps the folded state of the rows in memory, and
+ * follows the store in order.
+ */
 export class FoldedLog implements UpdateLog {
   readonly #options: FoldedLogOptions;
   readonly #store: LogStore;
@@ -64,6 +72,8 @@ export class FoldedLog implements UpdateLog {
   readonly #compactor: Compactor;
   readonly #patches: PatchLimit;
   readonly #topics: TopicLimit;
+  readonly #loaded: LargeLoaded;
+  readonly #memory: MemoryWatch;
   readonly #large: LargeRows;
   readonly #tail: TailReader;
   readonly #audit: Audit;
@@ -79,7 +89,13 @@ export class FoldedLog implements UpdateLog {
     deps: { log: Logger; now?: (() => number) | undefined },
   ): Promise<FoldedLog> {
     const now = deps.now ?? Date.now;
-    const log = new FoldedLog(store, options, { log: deps.log, now }, await loadState(store, now));
+    const large = new LargeLoaded();
+    const memory = new MemoryWatch(options.memory ?? processLimits(), deps.log);
+    const state = await loadState(store, now, {
+      loaded: (...row) => large.loaded(...row),
+      paged: ({ size }) => memory.look(size),
+    });
+    const log = new FoldedLog(store, options, { log: deps.log, now, large, memory }, state);
     await log.#writes.start();
     log.#start();
     return log;
@@ -88,10 +104,12 @@ export class FoldedLog implements UpdateLog {
   private constructor(
     store: LogStore,
     options: FoldedLogOptions,
-    deps: { log: Logger; now: () => number },
+    deps: { log: Logger; now: () => number; large: LargeLoaded; memory: MemoryWatch },
     state: FoldedState,
   ) {
     this.#options = options;
+    this.#loaded = deps.large;
+    this.#memory = deps.memory;
     this.#now = () => byClockOf(store, deps.now());
     const asked = { probe: (bytes: number) => store.probe(bytes), room: async () => store.room?.() };
     this.#writes = new WriteWatch({ ...deps, ...asked }, options.probes);
@@ -125,10 +143,19 @@ export class FoldedLog implements UpdateLog {
   get writes(): WriteStatus {
     return this.#writes.status;
   }
-  /** The presence of the store: a store that takes no more refuses its texts first where nobody publishes. */
+  get memory(): LogMemory {
+    return this.#memory.status;
+  }
+  /**
+   * The presence of the store: a store that takes no more refuses its texts first where nobody
+   * publishes.
+   */
   get presence(): Presence {
     const { presence } = this.#store;
-    return withOverrides(presence, { put: (...args) => this.#writes.during([1], () => presence.put(...args)) });
+    return withOverrides(presence, {
+      put: (...args) => this.#writes.during([1], () => presence.put(...args)),
+      putParts: (...args) => this.#writes.during([1], () => presence.putParts(...args)),
+    });
   }
   get roundTripMs(): number | undefined {
     return this.#store.roundTripMs;
@@ -166,13 +193,25 @@ export class FoldedLog implements UpdateLog {
   }
 
   #unexpired(): Fold {
-    const { fold } = this.#state;
-    if (fold.expire(this.#now())) this.#retention.take(this.#state.takeUnused());
-    return fold;
+    this.#expire();
+    return this.#state.fold;
+  }
+
+  #expire(): void {
+    const { retention } = this.#options;
+    if (this.#state.expire(this.#now(), retention)) this.#retention.take(this.#state.takeUnused());
+  }
+
+  ended(): readonly FoldedEntry[] {
+    return this.#unexpired().ended();
   }
 
   mayHave(path: DocPath): boolean {
     return this.#state.fold.mayHave(path);
+  }
+
+  hasDeletion(path: DocPath): boolean {
+    return this.#state.fold.hasDeletion(path);
   }
 
   heads(topics: readonly string[]): Readonly<Record<string, number>> {
@@ -217,8 +256,11 @@ export class FoldedLog implements UpdateLog {
     return { record: this.#recorded(record, place), replayed: false };
   }
 
-  /** Throws `too_many_patches`, unless the record repeats an accepted one: then returns the place of that one. */
-  #repetitionOf(record: NewRecord): Placed | undefined {
+  /**
+   * Throws `too_many_patches`, unless the record repeats an accepted one: then returns the place of
+   * that one.
+   */
+  #repetitionOf(record: NewRecord): AppendedRow | undefined {
     const { fold } = this.#state;
     const { once, entries } = record;
     try {
@@ -233,10 +275,11 @@ export class FoldedLog implements UpdateLog {
   }
 
   /**
-   * Appends a record whose acceptance depends on the exact state of the log before it: one with operations at `-`, which need a document
-   * in the log, or one close to the limit of patches, which other instances may exhaust.
+   * Appends a record whose acceptance depends on the exact state of the log before it: one with
+   * operations at `-`, which need a document in the log, or one close to the limit of patches,
+   * which other instances may exhaust.
    */
-  async #appendExactly(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<Placed> {
+  async #appendExactly(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<AppendedRow> {
     const { record } = own;
     const make = (): readonly OwnRow[] => {
       const { fold } = this.#state;
@@ -248,7 +291,7 @@ export class FoldedLog implements UpdateLog {
     return await this.#queue.exclusively(async () => {
       try {
         const [place] = await this.#view.appendFrom(make);
-        return place as Placed;
+        return place as AppendedRow;
       } catch (error) {
         // The record may repeat an accepted one.
         const seq = await this.#placeOf(record.once);
@@ -278,10 +321,10 @@ export class FoldedLog implements UpdateLog {
         return records.map((record) => ({ record, row: { kind: 'update', body: printed(record, undefined) } }));
       }),
     );
-    return records.map((record, index) => this.#recorded(record, places[index] as Placed));
+    return records.map((record, index) => this.#recorded(record, places[index] as AppendedRow));
   }
 
-  #recorded(record: NewRecord, { seq, timeMs = this.#now(), subscribers }: Placed): Recorded {
+  #recorded(record: NewRecord, { seq, timeMs = this.#now(), subscribers }: AppendedRow): Recorded {
     return { ...record, seq, timeMs, ...(subscribers === undefined ? {} : { subscribers }) };
   }
 
@@ -332,6 +375,10 @@ export class FoldedLog implements UpdateLog {
     return this.#large.record(seq);
   }
 
+  takeLargeLoaded(): ReadonlyMap<number, UpdateTopics> {
+    return this.#loaded.take();
+  }
+
   async extent(): Promise<{ beginsAt: number; bytes: number | undefined }> {
     const [[oldest], bytes] = await Promise.all([this.#store.scan({ after: 0 }, 1, []), this.#store.sizeBytes?.()]);
     return { beginsAt: oldest?.seq ?? this.head, bytes };
@@ -355,14 +402,16 @@ export class FoldedLog implements UpdateLog {
   #start(): void {
     this.#retention.take(this.#state.takeUnused());
     void this.#retention.work(); // never rejects
-    this.#compactor.write(this.#state.fold);
+    this.#compactor.write(this.#state);
     if (!this.#options.exclusive) this.#following = this.#view.follow(this.#stop.signal, this.#options);
   }
 
   /** After rows were applied: retires unused rows, and compacts documents with many patches. */
   #tidy(): void {
+    this.#expire();
+    this.#memory.look(this.#state.size);
     this.#retention.take(this.#state.takeUnused());
-    if (this.#closing === undefined) this.#compactor.write(this.#state.fold);
+    if (this.#closing === undefined) this.#compactor.write(this.#state);
   }
 }
 
@@ -380,7 +429,10 @@ function watched(store: LogStore, writes: WriteWatch): Pick<LogStore, 'append' |
   };
 }
 
-/** The text of a record. Printed before the record joins a batch, so that a failure affects only its publisher. */
+/**
+ * The text of a record. Printed before the record joins a batch, so that a failure affects only its
+ * publisher.
+ */
 function printed(record: NewRecord, once: Idempotency | undefined): string {
   try {
     return updateBodyText(record, once);
@@ -391,7 +443,8 @@ function printed(record: NewRecord, once: Idempotency | undefined): string {
 
 function notAppended({ index, msg }: AppendProblem): SyncError {
   const loc = ['body', 'entries', index, 'data'];
-  return invalidRequest([{ loc, msg, type: 'value_error' }]);
+  const detail = [{ loc, msg, type: 'value_error' }];
+  return new SyncError('request_invalid', `${loc.join('.')}: ${msg}`, { detail });
 }
 
 function digest(text: string): string {

@@ -1,9 +1,14 @@
 import { Fold } from './fold.js';
-import { RowRefs } from './live-items.js';
+import type { LiveSize } from './log-memory.js';
 import type { StoredRow } from './log-store.js';
+import type { RetentionLimits } from './retention.js';
 import { checkRow, type Generation, readGeneration, readUpdateRow } from './row.js';
+import { RowRefs } from './row-refs.js';
 import type { TopicSizes } from './topic-limit.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
+
+/** A compaction that is appended later than so many rows after what it was made of is none. */
+const COMPACTION_ROWS = 1000;
 
 /** What a row contained, for listeners. */
 export interface AppliedRow {
@@ -11,7 +16,10 @@ export interface AppliedRow {
   readonly policy?: PolicyHead;
 }
 
-/** The state that the rows of a log add up to: the fold, the last seq of each topic, the base configuration, the policy head. */
+/**
+ * The state that the rows of a log add up to: the fold, the last seq of each topic, the base
+ * configuration, the policy head.
+ */
 export class FoldedState {
   readonly #refs = new RowRefs();
   readonly fold = new Fold(this.#refs);
@@ -31,6 +39,16 @@ export class FoldedState {
     return this.#policy;
   }
 
+  /** What it takes in memory. */
+  get size(): LiveSize {
+    return {
+      entries: this.fold.size,
+      ended: this.fold.endedCount,
+      topics: this.#topicHeads.size,
+      chars: this.fold.chars,
+    };
+  }
+
   /** What the topics take that have had an update. */
   get topics(): TopicSizes {
     return { count: this.#topicHeads.size, chars: this.#topicChars };
@@ -41,7 +59,8 @@ export class FoldedState {
   }
 
   /**
-   * Applies a row; rows come in order. `record`: the parsed record of the row, if it is known already. Throws `log_damaged`.
+   * Applies a row; rows come in order. `record`: the parsed record of the row, if it is known
+   * already. Throws `log_damaged`.
    */
   apply(stored: StoredRow, record?: LogRecord): AppliedRow {
     checkRow(stored);
@@ -76,12 +95,21 @@ export class FoldedState {
     return this.#refs.takeUnused();
   }
 
+  /**
+   * Removes what has expired, and what is not kept any more of deletions that have ended. Returns
+   * whether there was any.
+   */
+  expire(nowMs: number, { maxAgeMs, maxRows }: RetentionLimits): boolean {
+    return this.fold.expire(nowMs, { keptMs: maxAgeMs, atMost: maxRows, after: this.head - COMPACTION_ROWS });
+  }
+
   #applyUpdate(row: StoredRow, known: LogRecord | undefined): AppliedRow {
     let record = known;
     if (record === undefined) {
       const read = readUpdateRow(row);
       if (read.kind === 'compaction') {
-        this.fold.applyCompaction(read.compaction, row.seq);
+        // A later one may be of a document that was deleted by what is forgotten.
+        if (row.seq - read.compaction.made <= COMPACTION_ROWS) this.fold.applyCompaction(read.compaction, row.seq);
         return {};
       }
       record = read.record;

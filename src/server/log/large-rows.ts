@@ -1,8 +1,8 @@
-import { SerialQueue } from '../../lib/async.js';
-import { ByteCache } from '../../lib/byte-cache.js';
-import type { LogStore } from './log-store.js';
+import { SerialQueue } from '../../lib/run/async.js';
+import { ByteCache } from '../../lib/run/byte-cache.js';
+import { type LogStore, SHORT_ROW, type StoredRow } from './log-store.js';
 import { readLargeUpdateRow } from './row.js';
-import type { AuditRecord, LogRecord } from './update-log.js';
+import type { AuditRecord, LogRecord, UpdateTopics } from './update-log.js';
 
 /** Characters of the outlines that are kept. */
 const KEPT_CHARS = 8 * 1024 * 1024;
@@ -14,8 +14,8 @@ interface Outline {
 }
 
 /**
- * The rows that a scan does not bring, because they are large: read one at a time, once for all who ask meanwhile, and known from then on
- * by what they have beside inline data. A row never changes.
+ * The rows that a scan does not bring, because they are large: read one at a time, once for all who
+ * ask meanwhile, and known from then on by what they have beside inline data. A row never changes.
  */
 export class LargeRows {
   readonly #store: Pick<LogStore, 'read'>;
@@ -40,7 +40,7 @@ export class LargeRows {
     return record === undefined ? undefined : outlineOf(record);
   }
 
-  /** {@link UpdateLog.record}. */
+  /** {@link HistoryReader.record}. */
   record(seq: number): Promise<LogRecord | undefined> {
     const underWay = this.#reading.get(seq);
     if (underWay !== undefined) return underWay;
@@ -66,4 +66,34 @@ export function outlineOf(record: Omit<LogRecord, 'prev'>): AuditRecord {
     data ? { ...entry, dataBytes: Buffer.byteLength(data.text) } : entry,
   );
   return { ...record, entries };
+}
+
+/** How far back {@link LargeLoaded} reaches, in rows. */
+const REACH = 1000;
+/**
+ * Characters of rows that no scan brings, whatever they are in bytes: three for a character at
+ * most.
+ */
+const LARGE_CHARS = SHORT_ROW / 4;
+
+/**
+ * The topics of the large updates among the last rows of a log that is loaded: reading one of them
+ * again costs as much as loading it did.
+ */
+export class LargeLoaded {
+  #updates = new Map<number, UpdateTopics>();
+
+  /** Takes the next row of a log with this head. */
+  loaded({ body }: StoredRow, record: LogRecord | undefined, head: number): void {
+    if (record === undefined || body.length <= LARGE_CHARS || record.seq <= head - REACH) return;
+    const topics = new Set(record.entries.flatMap((entry) => entry.topics));
+    this.#updates.set(record.seq, { seq: record.seq, timeMs: record.timeMs, topics });
+  }
+
+  /** {@link LogTail.takeLargeLoaded}. */
+  take(): ReadonlyMap<number, UpdateTopics> {
+    const taken = this.#updates;
+    this.#updates = new Map();
+    return taken;
+  }
 }

@@ -1,59 +1,46 @@
-import { PathTree } from '../../lib/path-tree.js';
-import type { DocPath } from '../../wire/doc-path.js';
-import { type FoldItem, unlink } from './fold-item.js';
-import { isPlain } from './patch-rules.js';
-import { comparePlace, type Place, placeKey } from './place.js';
+import { PathTree } from '../../lib/json/path-tree.js';
+import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
+import { closeOn, type FoldItem, unlink } from './fold-item.js';
+import { isPlain, type PatchPart, partsText } from './patch-rules.js';
+import { comparePlace, type Place } from './place.js';
+import type { Removals } from './removals.js';
+import type { RowRefs } from './row-refs.js';
 
-/** Counts the references to each row of the store: by entries of the fold, and as the last row of a topic. */
-export class RowRefs {
-  readonly #counts = new Map<number, number>();
-  #unused: number[] = [];
-
-  add(seq: number): void {
-    this.#counts.set(seq, (this.#counts.get(seq) ?? 0) + 1);
-  }
-
-  /** Removes one reference. */
-  drop(seq: number): void {
-    const left = (this.#counts.get(seq) ?? 0) - 1;
-    if (left > 0) this.#counts.set(seq, left);
-    else if (this.#counts.delete(seq)) this.#unused.push(seq);
-  }
-
-  /** Returns the rows that became unused since the last call. */
-  takeUnused(): number[] {
-    const unused = this.#unused;
-    this.#unused = [];
-    return unused;
-  }
-
-  has(seq: number): boolean {
-    return this.#counts.has(seq);
-  }
+/** What is on a topic with several items. */
+class TopicItems {
+  /** Those that are open on it. */
+  readonly open = new PathTree<FoldItem>();
+  readonly all = new Set<FoldItem>();
 }
 
 /**
- * The live items of a fold, by place, topic and path. Counts their rows in `refs`. One rule decides what is live, independent of the order
- * in which items are added: a PUT or DELETE supersedes, on its topics, older items at or below its path.
+ * The live items of a fold, by topic and path. Counts their rows in `refs`. One rule decides what
+ * is live, independent of the order in which items are added: a PUT or DELETE supersedes, on its
+ * topics, older items at or below its path.
  */
 export class LiveItems implements Iterable<FoldItem> {
   readonly #refs: RowRefs;
-  readonly #byTopic = new Map<string, PathTree<FoldItem>>();
-  /** By each of their topics, also where they are superseded on it. */
-  readonly #onTopic = new Map<string, Set<FoldItem>>();
+  readonly #removals: Removals;
+  /**
+   * By each of their topics, also where they are superseded on it. Most topics of a log with many
+   * have one item.
+   */
+  readonly #byTopic = new Map<string, FoldItem | TopicItems>();
   readonly #all = new PathTree<FoldItem>();
   readonly #live = new Set<FoldItem>();
-  readonly #byPlace = new Map<string, FoldItem>();
+  readonly #topics = new SharedTopics();
   readonly #limited = new Set<FoldItem>();
   /** No item expires before. */
   #nextExpiryMs = Number.POSITIVE_INFINITY;
   /** Patches that depend on the document, or whose operations are unknown. */
   readonly #readers = new Set<FoldItem>();
+  #chars = 0;
   /** The highest place of an item so far. An item at a lower place is added late. */
   #newest: Place = [0, -1];
 
-  constructor(refs: RowRefs) {
+  constructor(refs: RowRefs, removals: Removals) {
     this.#refs = refs;
+    this.#removals = removals;
   }
 
   [Symbol.iterator](): Iterator<FoldItem> {
@@ -64,12 +51,13 @@ export class LiveItems implements Iterable<FoldItem> {
     return this.#live.size;
   }
 
-  has(item: FoldItem): boolean {
-    return this.#live.has(item);
+  /** Characters of inline data. */
+  get chars(): number {
+    return this.#chars;
   }
 
-  get(place: Place): FoldItem | undefined {
-    return this.#byPlace.get(placeKey(place));
+  has(item: FoldItem): boolean {
+    return this.#live.has(item);
   }
 
   /** Items exactly at a path. */
@@ -80,6 +68,11 @@ export class LiveItems implements Iterable<FoldItem> {
   /** Items at a path and above it. */
   above(path: DocPath): readonly FoldItem[] {
     return this.#all.above(path);
+  }
+
+  /** Whether an item at a path or below it fits. */
+  someBelow(path: DocPath, fits: (item: FoldItem) => boolean): boolean {
+    return this.#all.some(path, fits);
   }
 
   /** Items at a path, above and below it. */
@@ -110,77 +103,116 @@ export class LiveItems implements Iterable<FoldItem> {
   /** Items with at least one of these topics, each once. */
   on(topics: Iterable<string>): FoldItem[] {
     const found = new Set<FoldItem>();
-    for (const topic of topics) for (const item of this.#onTopic.get(topic) ?? []) found.add(item);
+    for (const topic of topics) {
+      const on = this.#byTopic.get(topic);
+      if (on instanceof TopicItems) for (const item of on.all) found.add(item);
+      else if (on !== undefined) found.add(on);
+    }
     return [...found];
   }
 
-  /** Adds an item, and supersedes what it covers. Does not add an item that newer ones cover on all its topics. */
+  /**
+   * Adds an item, and supersedes what it covers. Does not add an item that newer ones cover on all
+   * its topics.
+   */
   insert(item: FoldItem): void {
     const isNewest = comparePlace(item.place, this.#newest) > 0;
     if (isNewest) this.#newest = item.place;
     else this.#closeCovered(item);
-    if (item.open.size === 0) return;
+    if (item.open.length === 0) return;
+    this.#topics.take(item);
     if (item.row !== undefined) this.#refs.add(item.row);
-    for (const topic of item.open) {
-      const tree = this.#tree(topic);
-      if (item.entry.save_method !== 'PATCH') this.#supersede(topic, tree, item, isNewest);
-      tree.add(item.path, item);
-    }
+    for (const topic of item.topics) this.#put(item, topic, isNewest);
     this.#all.add(item.path, item);
     this.#live.add(item);
-    for (const topic of item.topics) {
-      const on = this.#onTopic.get(topic);
-      if (on === undefined) this.#onTopic.set(topic, new Set([item]));
-      else on.add(item);
-    }
-    this.#byPlace.set(placeKey(item.place), item);
+    this.#chars += charsOf(item);
     if (item.expiresMs !== undefined) {
       this.#limited.add(item);
       this.#nextExpiryMs = Math.min(this.#nextExpiryMs, item.expiresMs);
     }
     if (item.entry.save_method === 'PATCH' && !isPlain(item.parts)) this.#readers.add(item);
+    this.#removals.added(item);
+    if (!isNewest) for (const removal of this.#removals.revived(item)) this.insert(removal);
   }
 
   remove(item: FoldItem): void {
-    for (const topic of item.open) this.#takeOut(item, topic);
+    for (const topic of item.topics) this.#takeOut(item, topic);
     this.#all.remove(item.path, item);
-    this.#live.delete(item);
-    for (const topic of item.topics) {
-      const on = this.#onTopic.get(topic);
-      if (on?.delete(item) && on.size === 0) this.#onTopic.delete(topic);
+    if (this.#live.delete(item)) {
+      this.#topics.leave(item);
+      this.#chars -= charsOf(item);
     }
     this.#limited.delete(item);
     this.#readers.delete(item);
-    if (this.#byPlace.get(placeKey(item.place)) === item) this.#byPlace.delete(placeKey(item.place));
     for (const patch of item.patches.toReversed()) {
       unlink(patch);
-      if (patch.open.size === 0) this.remove(patch);
+      if (patch.open.length === 0) this.remove(patch);
     }
     unlink(item);
     if (item.row !== undefined) this.#refs.drop(item.row);
+    this.#removals.removed(item);
+  }
+
+  /** Gives a live patch fewer operations. */
+  shorten(item: FoldItem, left: readonly PatchPart[]): void {
+    this.#chars -= charsOf(item);
+    Object.assign(item, { parts: left, entry: { ...item.entry, data: partsText(left) }, folded: undefined });
+    this.#chars += charsOf(item);
   }
 
   /** Marks an item as superseded on one topic. */
   close(item: FoldItem, topic: string): void {
-    if (!item.open.has(topic)) return;
-    this.#takeOut(item, topic);
+    if (!item.open.includes(topic)) return;
+    const on = this.#byTopic.get(topic);
+    if (on instanceof TopicItems) on.open.remove(item.path, item);
     this.#close(item, topic);
   }
 
+  /** Adds an item to one of its topics, and supersedes what it covers there. */
+  #put(item: FoldItem, topic: string, isNewest: boolean): void {
+    const before = this.#byTopic.get(topic);
+    if (before === undefined) {
+      this.#byTopic.set(topic, item);
+      return;
+    }
+    const on = before instanceof TopicItems ? before : new TopicItems();
+    if (!(before instanceof TopicItems)) {
+      on.all.add(before);
+      if (before.open.includes(topic)) on.open.add(before.path, before);
+      this.#byTopic.set(topic, on);
+    }
+    on.all.add(item);
+    if (!item.open.includes(topic)) return;
+    if (item.entry.save_method !== 'PATCH') this.#supersede(topic, on.open, item, isNewest);
+    on.open.add(item.path, item);
+  }
+
+  /** A topic with one item left is that item again. */
   #takeOut(item: FoldItem, topic: string): void {
-    const tree = this.#byTopic.get(topic);
-    tree?.remove(item.path, item);
-    if (tree?.isEmpty) this.#byTopic.delete(topic);
+    const on = this.#byTopic.get(topic);
+    if (on === item) this.#byTopic.delete(topic);
+    if (!(on instanceof TopicItems) || !on.all.delete(item)) return;
+    on.open.remove(item.path, item);
+    if (on.all.size === 1) for (const only of on.all) this.#byTopic.set(topic, only);
   }
 
   /** Closes the topics on which a newer item covers this one. */
   #closeCovered(item: FoldItem): void {
-    for (const topic of [...item.open]) {
-      for (const other of this.#byTopic.get(topic)?.above(item.path) ?? []) {
+    for (const { place, topics } of this.#removals.endedAbove(item.path)) {
+      if (comparePlace(place, item.place) > 0) for (const topic of topics) closeOn(item, topic);
+    }
+    for (const topic of item.open) {
+      for (const other of this.#openAbove(topic, item.path)) {
         const covers = other.entry.save_method !== 'PATCH' && other.expiresMs === undefined;
-        if (covers && comparePlace(other.place, item.place) > 0) item.open.delete(topic);
+        if (covers && comparePlace(other.place, item.place) > 0) closeOn(item, topic);
       }
     }
+  }
+
+  #openAbove(topic: string, path: DocPath): readonly FoldItem[] {
+    const on = this.#byTopic.get(topic);
+    if (on instanceof TopicItems) return on.open.above(path);
+    return on?.open.includes(topic) && isAtOrBelow(path, on.path) ? [on] : [];
   }
 
   /** Closes `topic` of the older items at or below the path of a PUT or DELETE. */
@@ -200,16 +232,51 @@ export class LiveItems implements Iterable<FoldItem> {
 
   /** A patch that is linked to a document stays: later patches of the document may depend on it. */
   #close(item: FoldItem, topic: string): void {
-    item.open.delete(topic);
-    if (item.open.size === 0 && item.document === undefined) this.remove(item);
+    closeOn(item, topic);
+    if (item.open.length === 0 && item.document === undefined) this.remove(item);
+  }
+}
+
+function charsOf({ entry }: FoldItem): number {
+  return entry.data?.text.length ?? 0;
+}
+
+/** Topics of live items, as their entries name them and each once. */
+interface TopicList {
+  readonly named: string[];
+  readonly topics: readonly string[];
+  /** Items that have them. */
+  items: number;
+}
+
+/**
+ * The lists of topics that live items have, each once: a hundred thousand entries have a handful of
+ * them, and each brings its own.
+ */
+class SharedTopics {
+  readonly #known = new Map<string, TopicList>();
+
+  /** Gives an item the lists of the items that have the same topics in the same order. */
+  take(item: FoldItem): void {
+    const { topics: named } = item.entry;
+    const key = JSON.stringify(named);
+    const shared = this.#known.get(key);
+    if (shared === undefined) {
+      this.#known.set(key, { named, topics: item.topics, items: 1 });
+      return;
+    }
+    shared.items++;
+    item.entry = { ...item.entry, topics: shared.named };
+    if (item.open === item.topics) item.open = shared.topics;
+    item.topics = shared.topics;
   }
 
-  #tree(topic: string): PathTree<FoldItem> {
-    let tree = this.#byTopic.get(topic);
-    if (tree === undefined) {
-      tree = new PathTree();
-      this.#byTopic.set(topic, tree);
-    }
-    return tree;
+  /** An item that has taken is no longer live. */
+  leave(item: FoldItem): void {
+    const key = JSON.stringify(item.entry.topics);
+    const shared = this.#known.get(key);
+    if (shared === undefined) return;
+    shared.items--;
+    if (shared.items === 0) this.#known.delete(key);
   }
 }

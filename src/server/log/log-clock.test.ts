@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryLog } from '../../../test/support/memory-log-store.js';
-import { silentLogger } from '../../lib/log.js';
-import { withOverrides } from '../../lib/with-overrides.js';
+import { silentLogger } from '../../lib/observe/log.js';
+import { withOverrides } from '../../lib/run/with-overrides.js';
 import { FoldedLog } from './folded-log.js';
 
 const HOUR = 3_600_000;

@@ -1,9 +1,13 @@
 /** A store or a log whose rows have times by a clock of their own. */
-interface Clocked {
+export interface Clocked {
+  /** {@link LogStore.clockAheadMs}. */
   readonly clockAheadMs?: number | undefined;
 }
 
-/** A time by our clock as the same moment by the clock of a log: its rows expire, and are dropped, by that. */
+/**
+ * A time by our clock as the same moment by the clock of a log: its rows expire, and are dropped,
+ * by that.
+ */
 export function byClockOf({ clockAheadMs = 0 }: Clocked, atMs: number): number {
   return atMs + clockAheadMs;
 }

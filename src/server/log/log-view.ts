@@ -1,7 +1,7 @@
-import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import type { OwnRow, Placed } from './append-queue.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/run/async.js';
+import type { AppendedRow, OwnRow } from './append-queue.js';
 import { type AppliedRow, FoldedState } from './folded-state.js';
 import { byClockOf } from './log-clock.js';
 import {
@@ -41,8 +41,8 @@ const UNREADABLE_RETRY_SECONDS = 10;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /**
- * Applies the log to the state of this instance: every row once and in order, whether it was appended here or read from the store. Calls
- * the listeners for each applied row.
+ * Applies the log to the state of this instance: every row once and in order, whether it was
+ * appended here or read from the store. Calls the listeners for each applied row.
  */
 export class LogView {
   readonly #deps: LogViewDeps;
@@ -50,7 +50,10 @@ export class LogView {
   readonly #policyListeners = new Set<(head: PolicyHead) => void>();
   readonly #skipListeners = new Set<() => void>();
   #deliver: ((record: LogRecord) => number) | undefined;
-  /** Connections by seq, during an append of this instance: its rows may be read, and applied, before it returns. */
+  /**
+   * Connections by seq, during an append of this instance: its rows may be read, and applied,
+   * before it returns.
+   */
   #subscribers: Map<number, number> | undefined;
   #state: FoldedState;
   #status: StoreStatus = { up: true };
@@ -67,7 +70,10 @@ export class LogView {
     return this.#state;
   }
 
-  /** Not up if the rows cannot be read although the store is reachable: {@link state} is then outdated. */
+  /**
+   * Not up if the rows cannot be read although the store is reachable: {@link state} is then
+   * outdated.
+   */
   get status(): StoreStatus {
     return this.#status;
   }
@@ -91,7 +97,10 @@ export class LogView {
     return () => this.#policyListeners.delete(listener);
   }
 
-  /** Reads new rows until the signal aborts: on each hint of the store and at an interval, after a failure with backoff. */
+  /**
+   * Reads new rows until the signal aborts: on each hint of the store and at an interval, after a
+   * failure with backoff.
+   */
   async follow(signal: AbortSignal, { pollMs = POLL_MS, retry = BACKOFF }: FollowOptions): Promise<void> {
     const wakeup = new Wakeup();
     const unwatch = this.#deps.store.watch(() => wakeup.set());
@@ -122,7 +131,10 @@ export class LogView {
     }
   }
 
-  /** Resolves when no read is running. Never rejects: the callers of {@link catchUp} get its failures. */
+  /**
+   * Resolves when no read is running. Never rejects: the callers of {@link catchUp} get its
+   * failures.
+   */
   async settled(): Promise<void> {
     await this.#pulling?.catch(() => undefined);
   }
@@ -160,7 +172,10 @@ export class LogView {
     }
   }
 
-  /** Loads the log again: rows were dropped before this instance had read them. The rest has the current state. */
+  /**
+   * Loads the log again: rows were dropped before this instance had read them. The rest has the
+   * current state.
+   */
   async #reload(next: number): Promise<void> {
     this.#deps.log.warn(
       { head: this.#state.head, next },
@@ -175,10 +190,10 @@ export class LogView {
   }
 
   /**
-   * Appends rows and applies them, in order with rows of other instances. One call at a time. Rejects while this instance cannot read the
-   * log, since it could not apply the rows.
+   * Appends rows and applies them, in order with rows of other instances. One call at a time.
+   * Rejects while this instance cannot read the log, since it could not apply the rows.
    */
-  async append(batch: readonly OwnRow[], expect?: Expectation): Promise<readonly Placed[]> {
+  async append(batch: readonly OwnRow[], expect?: Expectation): Promise<readonly AppendedRow[]> {
     if (!this.#status.up) {
       const wait = { retryable: true, retryAfterSeconds: UNREADABLE_RETRY_SECONDS };
       throw new SyncError('backbone_unavailable', `nothing was written: ${this.#status.reason}`, wait);
@@ -196,10 +211,11 @@ export class LogView {
   }
 
   /**
-   * Appends rows that depend on the current state, together and only if no row was appended since; otherwise retries with new rows.
-   * Rejects with `backbone_unavailable` after {@link ATTEMPTS} conflicts.
+   * Appends rows that depend on the current state, together and only if no row was appended since;
+   * otherwise retries with new rows. Rejects with `backbone_unavailable` after {@link ATTEMPTS}
+   * conflicts.
    */
-  async appendFrom(make: () => readonly OwnRow[]): Promise<readonly Placed[]> {
+  async appendFrom(make: () => readonly OwnRow[]): Promise<readonly AppendedRow[]> {
     for (let attempt = 1; ; attempt++) {
       await this.catchUp();
       const lastSeq = this.#state.head;
@@ -257,15 +273,31 @@ export class LogView {
   }
 }
 
-/** Loads the state from a store. Rejects like the store, and with `log_damaged`. */
-export async function loadState(store: LogStore, now: () => number): Promise<FoldedState> {
+/**
+ * Who is told of a load: of each row that was applied, with its record if it is an update, and of
+ * the state after each page.
+ */
+export interface LoadHears {
+  loaded(row: StoredRow, record: LogRecord | undefined, head: number): void;
+  paged(state: FoldedState): void;
+}
+
+const NOBODY: LoadHears = { loaded: () => undefined, paged: () => undefined };
+
+/** Loads the state from a store, page by page. Rejects like the store, and with `log_damaged`. */
+export async function loadState(store: LogStore, now: () => number, hears: LoadHears = NOBODY): Promise<FoldedState> {
   const state = new FoldedState();
   const { head, rows } = await store.load();
-  for await (const page of rows) for (const row of page) if (row.seq <= head) state.apply(row);
+  const apply = (page: readonly StoredRow[]): void => {
+    for (const row of page) hears.loaded(row, state.apply(row).record, head);
+    hears.paged(state);
+  };
+  for await (const page of rows) apply(page.filter(({ seq }) => seq <= head));
   state.head = head;
-  // A row that was retired during the load may be missing: the rows that superseded it come after `head`.
+  // A row that was retired during the load may be missing: the rows that superseded it come after
+  // `head`.
   for (let more = await store.read(head, READ_ROWS); more.length > 0; more = await store.read(state.head, READ_ROWS)) {
-    for (const row of more) state.apply(row);
+    apply(more);
   }
   state.fold.expire(byClockOf(store, now()));
   return state;

@@ -1,7 +1,7 @@
 import type { Permitted } from '../../auth/caller.js';
-import { printJson } from '../../lib/json-text.js';
+import { printJson } from '../../lib/json/json-text.js';
 import type { RowFilter } from './log-store.js';
-import type { AuditRecord, UpdateLog } from './update-log.js';
+import type { AuditRecord, HistoryReader, LogPosition } from './update-log.js';
 
 /** What somebody asks of the past of a log, and what of it he may see. */
 export interface LogQuestion extends Permitted {
@@ -26,9 +26,12 @@ const MOST_ROWS = 20_000;
 const MOST_CHARS = 64 * 1024 * 1024;
 const ROWS_AT_ONCE = 500;
 
-/** Where a log may have an answer, by what is in memory; undefined: it has none. Texts are those of {@link updateBodyText}. */
+/**
+ * Where a log may have an answer, by what is in memory; undefined: it has none. Texts are those of
+ * {@link updateBodyText}.
+ */
 export function partFor(
-  log: Pick<UpdateLog, 'heads'>,
+  log: LogPosition,
   { permittedTopics, permittedPaths, topic, publisher, id }: LogQuestion,
 ): LogPart | undefined {
   if (permittedPaths?.length === 0) return undefined;
@@ -53,11 +56,12 @@ export interface LookedTo {
 }
 
 /**
- * Calls `take` with the updates before a position, newest first, until it returns false. Returns where to go on if the log has more than
- * one question looks through; undefined: `take` has ended it, or there is no more.
+ * Calls `take` with the updates before a position, newest first, until it returns false. Returns
+ * where to go on if the log has more than one question looks through; undefined: `take` has ended
+ * it, or there is no more.
  */
 export async function lookThrough(
-  log: Pick<UpdateLog, 'audit'>,
+  log: HistoryReader,
   before: number,
   { newest, filter }: LogPart,
   take: (record: AuditRecord) => boolean,

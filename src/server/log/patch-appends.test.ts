@@ -3,7 +3,7 @@ import { describe, it, test } from 'node:test';
 import fc from 'fast-check';
 import { NaiveClient } from '../../../test/support/naive-client.js';
 import { assertSameDocuments } from '../../../test/support/same-documents.js';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { FoldedState } from './folded-state.js';
 import { hasAppends } from './patch-appends.js';
@@ -185,7 +185,10 @@ const anyEntry = fc.oneof(
     .map(([at, of, data]) => entry('PATCH', at, data, of)),
 );
 
-/** A client of some topics that holds nothing yet. A URL has something of its own, which no list is in. */
+/**
+ * A client of some topics that holds nothing yet. A URL has something of its own, which no list is
+ * in.
+ */
 function newClient(of: readonly string[]): NaiveClient {
   return new NaiveClient(of, () => '{"from":"url"}');
 }

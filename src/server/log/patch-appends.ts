@@ -1,4 +1,4 @@
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { leafOf, type Node } from '../../wire/json-node.js';
@@ -10,9 +10,10 @@ import { documentUnder, isSame } from './patch-targets.js';
 import type { NewRecord } from './update-log.js';
 
 /**
- * Operations at `-`, which append to a list. They are not idempotent: every client must apply them to the same document exactly once. If
- * the log has that document inline, it links the patch to it, and clients that come later get the result. A document that is fetched from
- * a URL may contain the element already, which nothing can detect.
+ * Operations at `-`, which append to a list. They are not idempotent: every client must apply them
+ * to the same document exactly once. If the log has that document inline, it links the patch to it,
+ * and clients that come later get the result. A document that is fetched from a URL may contain the
+ * element already, which nothing can detect.
  */
 
 /** Why a record cannot be appended. */
@@ -38,7 +39,10 @@ function isAppend({ save_method, data }: PeerEntry): boolean {
   return patchParts(data)?.some(({ op }) => op.path.includes('-')) ?? false;
 }
 
-/** Why a record with operations at `-` cannot be appended to a log with these live items; undefined if it can. */
+/**
+ * Why a record with operations at `-` cannot be appended to a log with these live items; undefined
+ * if it can.
+ */
 export function appendProblem(record: NewRecord, live: LiveItems): AppendProblem | undefined {
   for (const [index, entry] of record.entries.entries()) {
     if (!isAppend(entry)) continue;
@@ -83,11 +87,13 @@ function problemOf(entries: readonly PeerEntry[], index: number, live: LiveItems
   return applied(node, { above, below: item.path.slice(above) }, item.entry).refused;
 }
 
-function fits({ topics }: PeerEntry, wanted: ReadonlySet<string>): boolean {
-  return isSame(new Set(topics), wanted);
+function fits({ topics }: PeerEntry, wanted: readonly string[]): boolean {
+  return isSame([...new Set(topics)], wanted);
 }
 
-/** The document after a patch, as in {@link patched}: a patch that does not apply changes nothing. */
+/**
+ * The document after a patch, as in {@link patched}: a patch that does not apply changes nothing.
+ */
 function applied(
   node: Node | undefined,
   { above, below }: { above: number; below: DocPath },

@@ -4,12 +4,16 @@ import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 import type { Fold } from './fold.js';
 import type { NewRecord } from './update-log.js';
 
-/** From 1/16 of the limit on, appends to a shared log are exact, so that several instances together do not exceed it. */
+/**
+ * From 1/16 of the limit on, appends to a shared log are exact, so that several instances together
+ * do not exceed it.
+ */
 const NEAR_PART = 16;
 
 /**
- * Bounds the patches that stack at one path on one topic, since a client cannot catch up by thousands of patches (design D16). Per topic,
- * so that a publisher that is limited to one topic cannot exhaust the limit of others.
+ * Bounds the patches that stack at one path on one topic, since a client cannot catch up by
+ * thousands of patches (design D16). Per topic, so that a publisher that is limited to one topic
+ * cannot exhaust the limit of others.
  */
 export class PatchLimit {
   readonly #atMost: number;
@@ -20,7 +24,10 @@ export class PatchLimit {
     this.#atMost = atMost;
   }
 
-  /** Throws `too_many_patches` if the record exceeds the limit, together with the fold and the patches that are being appended. */
+  /**
+   * Throws `too_many_patches` if the record exceeds the limit, together with the fold and the
+   * patches that are being appended.
+   */
   check(record: NewRecord, fold: Fold): void {
     this.#check(record, fold, this.#underWay);
   }

@@ -1,4 +1,4 @@
-import { elements, JsonText } from '../../lib/json-text.js';
+import { elements, JsonText } from '../../lib/json/json-text.js';
 import { type DocPath, docPathPointer, isPointer, parsePointer } from '../../wire/doc-path.js';
 import { impliedIn, leafOf, type Node, nodeText, withImplied } from '../../wire/json-node.js';
 import { type PatchOp, PatchRefused, parsePatch, patchedAt } from '../../wire/json-patch.js';
@@ -11,7 +11,10 @@ export interface PatchPart {
   readonly text: string;
 }
 
-/** The operations of a PATCH; undefined if they are unknown (its content comes from a URL) or invalid. */
+/**
+ * The operations of a PATCH; undefined if they are unknown (its content comes from a URL) or
+ * invalid.
+ */
 export function patchParts(data: JsonText | null | undefined): readonly PatchPart[] | undefined {
   if (data === null || data === undefined) return undefined;
   try {
@@ -24,8 +27,9 @@ export function patchParts(data: JsonText | null | undefined): readonly PatchPar
 }
 
 /**
- * True if each operation sets or removes one member unconditionally: it is idempotent, and a later one at the same path supersedes it.
- * False for operations that depend on the document, or that shift the elements of a list.
+ * True if each operation sets or removes one member unconditionally: it is idempotent, and a later
+ * one at the same path supersedes it. False for operations that depend on the document, or that
+ * shift the elements of a list.
  */
 export function isPlain(parts: readonly PatchPart[] | undefined): boolean {
   if (parts === undefined) return false;
@@ -37,8 +41,9 @@ export function isPlain(parts: readonly PatchPart[] | undefined): boolean {
 }
 
 /**
- * The operations that a later plain patch of the same document does not supersede. An operation that sets a member creates missing
- * parents, which stay when the member is removed: so a removal supersedes only other removals.
+ * The operations that a later plain patch of the same document does not supersede. An operation
+ * that sets a member creates missing parents, which stay when the member is removed: so a removal
+ * supersedes only other removals.
  */
 export function partsLeft(parts: readonly PatchPart[], later: readonly PatchPart[]): readonly PatchPart[] {
   /** Pointers that `later` sets, and those that it removes. */
@@ -74,8 +79,8 @@ export interface WorkedDocument {
 }
 
 /**
- * The document after the patches, in order; undefined if they removed all of it. A patch that does not apply is skipped, as by every
- * client. `above`: segments of the path of the document.
+ * The document after the patches, in order; undefined if they removed all of it. A patch that does
+ * not apply is skipped, as by every client. `above`: segments of the path of the document.
  */
 export function patched(
   document: WorkedDocument,

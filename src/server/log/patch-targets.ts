@@ -1,14 +1,16 @@
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import type { FoldItem } from './fold-item.js';
 import type { LiveItems } from './live-items.js';
 import { isPlain, type PatchPart, partsLeft } from './patch-rules.js';
 import { comparePlace, type Place } from './place.js';
 
-/** The live items that a patch is linked to or supersedes, instead of stacking on top (design D16). */
+/**
+ * The live items that a patch is linked to or supersedes, instead of stacking on top (design D16).
+ */
 
 /**
- * The inline document that a patch can be linked to: it has the same topics, and nothing that overlaps it was published between the two,
- * except patches of the same document.
+ * The inline document that a patch can be linked to: it has the same topics, and nothing that
+ * overlaps it was published between the two, except patches of the same document.
  */
 export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | undefined {
   if (patch.parts === undefined || patch.expiresMs !== undefined) return undefined;
@@ -33,7 +35,10 @@ export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | unde
   return found;
 }
 
-/** Stacked patches that a plain patch supersedes, wholly or in part, with their remaining operations. */
+/**
+ * Stacked patches that a plain patch supersedes, wholly or in part, with their remaining
+ * operations.
+ */
 export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldItem, readonly PatchPart[]> {
   const found = new Map<FoldItem, readonly PatchPart[]>();
   const { parts } = patch;
@@ -60,11 +65,16 @@ export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldIte
   return found;
 }
 
-export function isSame<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
-  return a.size === b.size && isSubset(a, b);
+/**
+ * Whether two lists, each without repetitions, have the same members. Items that are live share
+ * theirs.
+ */
+export function isSame<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a === b || (a.length === b.length && isSubset(a, b));
 }
 
-function isSubset<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
-  for (const item of a) if (!b.has(item)) return false;
-  return true;
+function isSubset<T>(a: readonly T[], b: readonly T[]): boolean {
+  if (a === b) return true;
+  const all = new Set(b);
+  return a.every((item) => all.has(item));
 }

@@ -20,10 +20,17 @@ export interface PlacedBase {
   readonly entry: PeerEntry;
 }
 
-/** A document with its patches applied: a row that replaces them, as a PUT at the place of the last patch. */
+/**
+ * A document with its patches applied: a row that replaces them, as a PUT at the place of the last
+ * patch.
+ */
 export interface Compaction extends PlacedBase {
   readonly update: FoldedEntry['update'];
-  /** Topics on which it was superseded at that time, maybe by a base entry that is removed later. */
+  /** The last row that it was made of. */
+  readonly made: number;
+  /**
+   * Topics on which it was superseded at that time, maybe by a base entry that is removed later.
+   */
   readonly closed?: readonly string[] | undefined;
 }
 

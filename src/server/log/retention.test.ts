@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { Retention } from './retention.js';
 
 test('what cannot be marked is tried again each second, and logged once; after the close nothing is', async (t) => {

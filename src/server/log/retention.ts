@@ -1,6 +1,6 @@
-import { timerMs } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { timerMs } from '../../lib/run/async.js';
 import { isBackboneAway, type LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for catch-up and audit. */
@@ -10,7 +10,10 @@ export interface RetentionLimits {
   readonly maxRows: number;
 }
 
-/** Retires immediately from this many rows on, in portions of this size, so that appends do not wait long. */
+/**
+ * Retires immediately from this many rows on, in portions of this size, so that appends do not wait
+ * long.
+ */
 const RETIRE_AT = 1000;
 /** Fewer rows wait this long, to share a disk flush. */
 const RETIRE_AFTER_MS = 1000;
@@ -18,8 +21,8 @@ const RETIRE_AFTER_MS = 1000;
 const DROPS_AT_ONCE = 3;
 
 /**
- * Retires rows that the fold does not need any more, in batches, and drops retired rows beyond the limits. After a crash the next start
- * finds the unused rows again.
+ * Retires rows that the fold does not need any more, in batches, and drops retired rows beyond the
+ * limits. After a crash the next start finds the unused rows again.
  */
 export class Retention {
   readonly #limits: RetentionLimits;
@@ -47,7 +50,8 @@ export class Retention {
     this.#store = deps.store;
     this.#log = deps.log;
     this.#now = deps.now;
-    // The number of rows retired before the start is unknown: they are dropped with the first portion.
+    // The number of rows retired before the start is unknown: they are dropped with the first
+    // portion.
     this.#retired = [{ atMs: deps.now(), count: 0 }];
   }
 
@@ -119,7 +123,10 @@ export class Retention {
     await this.#drop();
   }
 
-  /** Drops some of the rows beyond the limits; the next run continues, so that callers of {@link work} do not wait long. */
+  /**
+   * Drops some of the rows beyond the limits; the next run continues, so that callers of
+   * {@link work} do not wait long.
+   */
   async #drop(): Promise<void> {
     const { portions, rows, beforeMs } = this.#toDrop();
     this.#hasMore = true;
@@ -130,7 +137,10 @@ export class Retention {
     this.#retiredCount -= rows;
   }
 
-  /** Portions that exceed the limits. Rows retired in the last of these milliseconds are dropped with the next ones. */
+  /**
+   * Portions that exceed the limits. Rows retired in the last of these milliseconds are dropped
+   * with the next ones.
+   */
   #toDrop(): { portions: number; rows: number; beforeMs: number } {
     let beforeMs = this.#now() - this.#limits.maxAgeMs;
     let portions = 0;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { baseIdentity } from './base-entry.js';
 import { readUpdateRow, updateBodyText } from './row.js';

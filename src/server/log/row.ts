@@ -1,9 +1,9 @@
 import * as z from 'zod';
-import { inSteps } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
-import { checkJson, parseJson } from '../../lib/json.js';
-import { MAX_READ_DEPTH } from '../../lib/json-check.js';
-import { elements, members, objectText, printJson } from '../../lib/json-text.js';
+import { checkJson, parseJson } from '../../lib/json/json.js';
+import { MAX_READ_DEPTH } from '../../lib/json/json-check.js';
+import { elements, members, objectText, printJson } from '../../lib/json/json-text.js';
+import { inSteps } from '../../lib/run/async.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { keepingData, parseKeepingData } from '../../wire/inline-data.js';
 import { instant, MAX_INSTANT_MS } from '../../wire/instant.js';
@@ -29,6 +29,7 @@ const updateBody = z.object({
 });
 const compactionBody = z.object({
   compacts: place,
+  made: z.number().int().nonnegative().optional(),
   id: z.string(),
   reason: z.string().nullable(),
   /** Missing from older versions. */
@@ -46,7 +47,10 @@ const generationBody = z.object({
 
 const KINDS: readonly RowKind[] = ['update', 'base', 'policy'];
 
-/** Throws `log_damaged` for a row that no instance writes: without a seq, a kind, a body, or a time that a date can show. */
+/**
+ * Throws `log_damaged` for a row that no instance writes: without a seq, a kind, a body, or a time
+ * that a date can show.
+ */
 export function checkRow(row: StoredRow): void {
   reading(row, () => {
     const { seq, kind, timeMs, body } = row;
@@ -93,11 +97,20 @@ export async function readLargeUpdateRow(row: StoredRow): Promise<UpdateRow> {
 
 function updateRow(row: StoredRow, value: unknown): UpdateRow {
   if (typeof value === 'object' && value !== null && 'compacts' in value) {
-    const { compacts, id, reason, publisher, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
+    const {
+      compacts,
+      made = row.seq,
+      id,
+      reason,
+      publisher,
+      time_ms: timeMs,
+      entries,
+      closed,
+    } = compactionBody.parse(value);
     if (compacts[0] >= row.seq) throw new RangeError(`it replaces what comes after it: ${compacts[0]}`);
     return {
       kind: 'compaction',
-      compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
+      compaction: { place: compacts, made, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
     };
   }
   const { digest, ...record } = updateBody.parse(value);
@@ -105,12 +118,14 @@ function updateRow(row: StoredRow, value: unknown): UpdateRow {
 }
 
 /** The body of a compaction's row, of kind `update`. */
-export function compactionText({ place: compacts, entry, update, closed }: Compaction): string {
+export function compactionText({ place: compacts, made, entry, update, closed }: Compaction): string {
   const { id = '', reason = null, publisher, timeMs = 0 } = update ?? {};
-  return printJson({ compacts, id, reason, publisher, time_ms: timeMs, entries: [entry], closed });
+  return printJson({ compacts, made, id, reason, publisher, time_ms: timeMs, entries: [entry], closed });
 }
 
-/** The body of a generation's row. An entry without a place gets the seq of this row and its index. */
+/**
+ * The body of a generation's row. An entry without a place gets the seq of this row and its index.
+ */
 export function generationText(
   generation: string,
   known: readonly string[],

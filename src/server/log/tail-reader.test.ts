@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { JsonText } from '../../lib/json-text.js';
+import { JsonText } from '../../lib/json/json-text.js';
 import { LargeRows } from './large-rows.js';
 import { type LogStore, type StoredRow, scannedRow } from './log-store.js';
 import { updateBodyText } from './row.js';

@@ -14,8 +14,9 @@ interface KeptRow {
 }
 
 /**
- * Reads tails of the log. After a restart of the server all clients request the same rows at about the same time: concurrent reads of the
- * same rows are shared, and recent short rows are cached; large ones are read for those who want them. A row never changes.
+ * Reads tails of the log. After a restart of the server all clients request the same rows at about
+ * the same time: concurrent reads of the same rows are shared, and recent short rows are cached;
+ * large ones are read for those who want them. A row never changes.
  */
 export class TailReader {
   readonly #store: Pick<LogStore, 'scan'>;
@@ -32,7 +33,7 @@ export class TailReader {
     this.#head = head;
   }
 
-  /** {@link UpdateLog.tail}. */
+  /** {@link LogTail.tail}. */
   async read(after: number, limit: number, shows: ShowsTopics = () => true): Promise<TailPage | undefined> {
     if (after > this.#head()) return undefined;
     const most = after + Math.max(1, limit);

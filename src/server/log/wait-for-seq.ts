@@ -2,7 +2,10 @@
 const WITHIN_MS = 2000;
 const LOOK_MS = 50;
 
-/** Returns whether this instance has applied the log up to a position; waits for it, at most `withinMs`. */
+/**
+ * Returns whether this instance has applied the log up to a position; waits for it, at most
+ * `withinMs`.
+ */
 export async function waitForSeq(
   log: { readonly head: number },
   seq: number,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
-import { silentLogger } from '../../lib/log.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import { afterRefused, afterTaken, type Refused, WriteWatch } from './write-watch.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };

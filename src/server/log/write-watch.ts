@@ -1,6 +1,6 @@
-import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/run/async.js';
 import type { WriteStatus } from './log-store.js';
 
 /** When a watch looks by itself. */
@@ -35,13 +35,18 @@ export interface WriteWatchDeps {
 export interface Refused {
   readonly reason: string;
   readonly sinceMs: number;
-  /** Of the smallest write that was refused, and of which nothing since says that it would be taken. */
+  /**
+   * Of the smallest write that was refused, and of which nothing since says that it would be taken.
+   */
   readonly least: number;
   /** Of the largest one: once that is taken, all is well. */
   readonly most: number;
 }
 
-/** After a write of so many bytes was taken; undefined: all is well. It proves something only of writes that are no larger. Pure. */
+/**
+ * After a write of so many bytes was taken; undefined: all is well. It proves something only of
+ * writes that are no larger. Pure.
+ */
 export function afterTaken(refused: Refused | undefined, bytes: number): Refused | undefined {
   if (refused === undefined || bytes >= Math.min(refused.most, PROBE_BYTES)) return undefined;
   return bytes < refused.least ? refused : { ...refused, least: refused.most };
@@ -62,8 +67,9 @@ export function afterRefused(
 }
 
 /**
- * Knows whether a store takes writes: by a probe at the start, by the outcome of each write, by its room while nobody writes, and after a
- * refusal by probes, so that a store that has room again is known to have it before anybody publishes.
+ * Knows whether a store takes writes: by a probe at the start, by the outcome of each write, by its
+ * room while nobody writes, and after a refusal by probes, so that a store that has room again is
+ * known to have it before anybody publishes.
  */
 export class WriteWatch {
   readonly #deps: WriteWatchDeps;
@@ -85,13 +91,19 @@ export class WriteWatch {
     return { ok: false, reason, sinceMs, fromBytes: least > LEAST_BYTES ? least : undefined };
   }
 
-  /** Finds out whether the store takes writes now, and looks at its room from now on until {@link close}. Never rejects. */
+  /**
+   * Finds out whether the store takes writes now, and looks at its room from now on until
+   * {@link close}. Never rejects.
+   */
   async start(): Promise<void> {
     await this.#tryWrite(LOOK_BYTES);
     this.#planLook();
   }
 
-  /** Runs a write of rows with so many bytes each. `wrote`: how many bytes it did write. Rejects like the write. */
+  /**
+   * Runs a write of rows with so many bytes each. `wrote`: how many bytes it did write. Rejects
+   * like the write.
+   */
   async during<T>(
     rows: readonly number[],
     write: () => Promise<T>,
@@ -194,7 +206,10 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
-/** The refusal, also where it is the reason that only a part was written; undefined: the error is of another kind. */
+/**
+ * The refusal, also where it is the reason that only a part was written; undefined: the error is of
+ * another kind.
+ */
 function refusalIn(error: unknown): SyncError | undefined {
   if (!(error instanceof SyncError)) return undefined;
   return error.code === 'log_unwritable' ? error : refusalIn(error.cause);

@@ -4,19 +4,15 @@ import { type Caller, isDatasource, limitsOf } from '../../auth/caller.js';
 import { invalidRequest } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
 import { failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { Logger } from '../../lib/observe/log.js';
 import { type ActionBody, actionBody } from '../../wire/client-actions.js';
 import type { AskRequest } from '../../wire/client-ask.js';
-import type { ClientQuery } from '../sessions/client-answer.js';
-import type { Sessions } from '../sessions/sessions.js';
+import type { ClientAnswers, ClientQuery } from '../changes/client-answer.js';
 
 const params = z.object({ id: z.string() });
 
-/** `GET /clients/{id}` and `POST /clients/{id}/actions`: one client in full, and what it is asked to do. */
-export function clientRoutes(
-  app: FastifyInstance,
-  { sessions, log }: { sessions: Pick<Sessions, 'client'>; log: Logger },
-): void {
+/** `GET /clients/{id}`, `POST /clients/{id}/actions`: one client in full, and what it shall do. */
+export function clientRoutes(app: FastifyInstance, { answers, log }: { answers: ClientAnswers; log: Logger }): void {
   const unknown = { description: 'No such client is known, or the token does not permit to see it' };
 
   addRoute(
@@ -39,7 +35,7 @@ export function clientRoutes(
         404: unknown,
       },
     },
-    async ({ caller, request }) => await sessions.client.view(queryOf(caller, request.params)),
+    async ({ caller, request }) => await answers.view(queryOf(caller, request.params)),
   );
   addRoute(
     app,
@@ -73,7 +69,7 @@ export function clientRoutes(
       const asked = requestOf(body);
       const about = { client_id: query.name, action: body.action, to: body.level ?? null, caller: caller.subject };
       try {
-        const answer = await sessions.client.act(query, asked);
+        const answer = await answers.act(query, asked);
         log.warn({ ...about, done: answer.done, text: answer.text }, 'a client was asked to act');
         return answer;
       } catch (error) {

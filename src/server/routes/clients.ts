@@ -4,8 +4,8 @@ import { limitsOf } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import type { ClientsAnswer } from '../../wire/clients.js';
 import type { RefusedWrites, WriteStatus } from '../log/log-store.js';
-import type { Sessions } from '../sessions/sessions.js';
-import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
+import type { ClientsQuery } from '../peers/clients-view.js';
+import { type PolicySourceStatus, viewOfSource } from '../policy/source/source.js';
 
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
@@ -16,11 +16,13 @@ const clientsQuery = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Page size'),
 });
 
-/** `GET /clients`: what each client should hold, and what it holds (docs/visibility.md). */
+/**
+ * `GET /clients`: what each client should hold, and what it holds (docs/reference/fleet-api.md).
+ */
 export function clientsRoutes(
   app: FastifyInstance,
   deps: {
-    sessions: Pick<Sessions, 'clients'>;
+    list: (query: ClientsQuery) => Promise<ClientsAnswer>;
     /** Undefined if no policy source is configured. */
     policySource: { status(): PolicySourceStatus } | undefined;
     log: { readonly writes: WriteStatus };
@@ -45,7 +47,7 @@ export function clientsRoutes(
       },
     },
     async ({ query, caller }) => {
-      const page = await deps.sessions.clients({ ...query, limits: limitsOf(caller) });
+      const page = await deps.list({ ...query, limits: limitsOf(caller) });
       const { writes } = deps.log;
       return {
         ...page,

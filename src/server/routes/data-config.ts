@@ -3,20 +3,22 @@ import * as z from 'zod';
 import { bearerToken } from '../../auth/caller.js';
 import { tokenRefused } from '../../auth/claims.js';
 import { addRoute, type Call } from '../../http/route.js';
-import { ByteCache } from '../../lib/byte-cache.js';
 import { SyncError } from '../../lib/errors.js';
-import { redactUrl } from '../../lib/log.js';
-import { endpointOf, isLoopback } from '../../lib/proxy.js';
+import type { Places } from '../../lib/net/places.js';
+import { endpointOf, isLoopback } from '../../lib/net/proxy.js';
+import { redactUrl } from '../../lib/observe/log.js';
+import { ByteCache } from '../../lib/run/byte-cache.js';
 import { peerDataConfig, type ServerDataSources } from '../../wire/data.js';
+import { parseDocPath } from '../../wire/doc-path.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
-import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
-import type { MayHave } from '../may-have.js';
+import type { FoldedEntry, FoldReader } from '../log/update-log.js';
 import type { ServerOptions } from '../options.js';
-import { extendedConfigText, opalConfigText } from '../update-text.js';
+import type { MayHave } from '../publish/may-have.js';
+import { extendedConfigText, opalConfigText } from '../publish/update-text.js';
+import { withEnded } from './data-updates.js';
 import { isShown, topicsQuery } from './paging.js';
 
 type DataConfigOptions = Pick<ServerOptions, 'dataSources' | 'updatesRetained'>;
-type ReadLog = Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'foldOn' | 'foldVersion' | 'repeatsBase'>;
 
 const configQuery = z.object({
   origin: z.enum(['base', 'update']).optional().describe('base: only base entries; update: only updates'),
@@ -24,13 +26,20 @@ const configQuery = z.object({
 });
 type ConfigQuery = z.infer<typeof configQuery>;
 
+interface ConfigTextsDeps {
+  readonly mayHave: MayHave;
+  readonly policyHead: () => string | undefined;
+  /** Where the served commit has data; undefined while that is not known. */
+  readonly dataPlaces: () => Places | undefined;
+}
+
 /** `GET /data/config` (specification "Sync server"; opal-protocol P2.3). */
 export function dataConfigRoute(
   app: FastifyInstance,
   options: DataConfigOptions,
-  { updateLog, mayHave, policyHead }: { updateLog: ReadLog; mayHave: MayHave; policyHead: () => string | undefined },
+  { updateLog: log, ...deps }: ConfigTextsDeps & { updateLog: FoldReader },
 ): void {
-  const texts = new ConfigTexts(options, { log: updateLog, mayHave, policyHead });
+  const texts = new ConfigTexts(options, { log, ...deps });
   addRoute(
     app,
     {
@@ -63,7 +72,7 @@ export function dataConfigRoute(
   );
 }
 
-/** Whether the caller offered our extensions. Other peers never receive fields that they did not request (design D29). */
+/** Whether the caller offered our extensions: others never see these fields (design D29). */
 function speaksOurs(request: FastifyRequest): boolean {
   const offered = request.headers[PROTOCOL_HEADER];
   return typeof offered === 'string' && Number(offered) >= 1;
@@ -73,31 +82,31 @@ function speaksOurs(request: FastifyRequest): boolean {
 const PARTIAL_TEXTS_BYTES = 32 * 1024 * 1024;
 
 /**
- * The responses of `GET /data/config`, printed once per state of the log: after a restart of the server all clients request it at
- * once. Callers with the same permitted and requested topics share the same bytes.
+ * The responses of `GET /data/config`, printed once per state of the log: after a restart of the
+ * server all clients request it at once. Callers with the same permitted and requested topics share
+ * the same bytes.
  */
 class ConfigTexts {
   readonly #options: DataConfigOptions;
-  readonly #log: ReadLog;
+  readonly #log: FoldReader;
   readonly #mayHave: MayHave;
   readonly #policyHead: () => string | undefined;
+  readonly #dataPlaces: () => Places | undefined;
   #head = -1;
   #commit: string | undefined;
   #version = -1;
   readonly #whole = new Map<boolean, Buffer>();
   #partial = partialTexts();
 
-  constructor(
-    options: DataConfigOptions,
-    deps: { log: ReadLog; mayHave: MayHave; policyHead: () => string | undefined },
-  ) {
+  constructor(options: DataConfigOptions, deps: ConfigTextsDeps & { log: FoldReader }) {
     this.#options = options;
     this.#log = deps.log;
     this.#mayHave = deps.mayHave;
     this.#policyHead = deps.policyHead;
+    this.#dataPlaces = deps.dataPlaces;
   }
 
-  /** A text that is printed already. `permitted`: the topics that the caller is limited to; leaves out entries of other topics. */
+  /** A printed text. `permitted`: topics of the caller; entries of others are left out. */
   known(extended: boolean, permitted: ReadonlySet<string> | undefined, query: ConfigQuery): Buffer | undefined {
     this.#refresh();
     if (isWhole(permitted, query)) return this.#whole.get(extended);
@@ -109,7 +118,7 @@ class ConfigTexts {
     const known = this.known(extended, permitted, query);
     if (known !== undefined) return known;
     if (isWhole(permitted, query)) {
-      const text = this.#print(extended, this.#shown(this.#log.fold()));
+      const text = this.#print(extended, this.#shown(this.#with(extended, this.#log.fold())));
       this.#whole.set(extended, text);
       return text;
     }
@@ -119,7 +128,7 @@ class ConfigTexts {
       (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics);
     const named = topics ?? permitted;
     const fold = named === undefined ? this.#log.fold() : this.#log.foldOn(named);
-    const text = this.#print(extended, this.#shown(fold.filter(isWanted)));
+    const text = this.#print(extended, this.#shown(this.#with(extended, fold).filter(isWanted)));
     this.#partial.set(key, { text, bytes: text.length + 2 * key.length });
     return text;
   }
@@ -137,6 +146,17 @@ class ConfigTexts {
     this.#version = version;
   }
 
+  /**
+   * An OPAL client does not say what it holds, and compares nothing: it hears of late deletions,
+   * too, where no commit has data now.
+   */
+  #with(extended: boolean, fold: readonly FoldedEntry[]): readonly FoldedEntry[] {
+    if (extended) return fold;
+    const places = this.#dataPlaces();
+    const isFree = ({ entry }: FoldedEntry): boolean => places?.overlap(parseDocPath(entry.dst_path)) !== true;
+    return withEnded(fold, this.#log.ended().filter(isFree));
+  }
+
   /** Without updates that repeat a base entry. */
   #shown(entries: readonly FoldedEntry[]): readonly FoldedEntry[] {
     const { updatesRetained } = this.#options;
@@ -149,7 +169,8 @@ class ConfigTexts {
     if (!extended) return Buffer.from(opalConfigText(fold, this.#mayHave));
     const baseSet = this.#options.dataSources !== undefined;
     const { epoch, head } = this.#log;
-    // Without updates this is not a complete fold. Without an epoch, clients compare nothing and so remove nothing (design D11).
+    // Without updates this is not a complete fold. Without an epoch, clients compare nothing and so
+    // remove nothing (design D11).
     return Buffer.from(
       extendedConfigText(fold, this.#options.updatesRetained ? { epoch, head, baseSet } : { baseSet }),
     );
@@ -171,8 +192,8 @@ function partialTexts(): ByteCache<{ text: Buffer; bytes: number }> {
 }
 
 /**
- * Redirects (307) to the operator's API with the caller's token as `token` (specification authentication.3). The API identifies
- * the caller by it; without a token the response is 401.
+ * Redirects (307) to the operator's API with the caller's token as `token` (specification
+ * authentication.3). The API identifies the caller by it; without a token the response is 401.
  */
 function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {
   const token = bearerToken(request.headers.authorization);
@@ -185,8 +206,9 @@ function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuer
 }
 
 /**
- * Checks that the external data source uses HTTPS, since clients are redirected there with their token in the query (specification
- * authentication.3). Allows HTTP for loopback hosts, or with SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
+ * Checks that the external data source uses HTTPS, since clients are redirected there with their
+ * token in the query (specification authentication.3). Allows HTTP for loopback hosts, or with
+ * SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
  */
 export function checkExternalSource(
   sources: ServerDataSources | undefined,

@@ -1,22 +1,26 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { isPermittedPath } from '../../auth/authorize.js';
-import type { Permitted } from '../../auth/caller.js';
+import { isDatasource, limitsOf, type Permitted } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
-import { printJson } from '../../lib/json-text.js';
-import { type Logger, redactUrl } from '../../lib/log.js';
+import { printJson } from '../../lib/json/json-text.js';
+import { type Logger, redactUrl } from '../../lib/observe/log.js';
 import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
-import { docPathText, isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
+import { docPathText, isAtOrBelow, parseDocPath } from '../../wire/doc-path.js';
+import { DocumentList, type DocumentsDeps } from '../documents/documents.js';
 import { lookThrough, partFor } from '../log/look-through.js';
-import type { AuditEntry, AuditRecord, LogRecord, UpdateLog } from '../log/update-log.js';
-import { charsOf, isShown, PAGE_CHARS } from './paging.js';
+import type { AuditEntry, AuditRecord, HistoryReader, LogRecord } from '../log/update-log.js';
+import type { ServerOptions } from '../options.js';
+import { charsOf, docPath, isShown, RESPONSE_PAGE_CHARS } from './paging.js';
 
 export interface DataLogDeps {
-  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'heads' | 'audit' | 'record'>;
+  updateLog: HistoryReader;
   log: Logger;
 }
 
-const DEFAULT_LIMIT = 100;
+/** Updates on a page, and documents on one. */
+const UPDATES_LIMIT = 100;
+const DOCUMENTS_LIMIT = 200;
 const MAX_LIMIT = 1000;
 /** Most seqs that the log line of a read of values names. */
 const SEQS_LOGGED = 20;
@@ -25,10 +29,6 @@ const moment = z
   .string()
   .transform((text) => (/^\d+$/.test(text) ? Number(text) : Date.parse(text)))
   .refine((ms) => Number.isFinite(ms), 'must be an ISO 8601 time, or milliseconds since 1970');
-const docPath = z
-  .string()
-  .refine(isDocPath, 'must be a path without . and .. segments')
-  .transform((text) => parseDocPath(text));
 
 const logQuery = z.object({
   before: z.coerce
@@ -37,7 +37,7 @@ const logQuery = z.object({
     .min(1)
     .optional()
     .describe('Only updates before this seq; `next` of the previous page'),
-  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(UPDATES_LIMIT),
   topic: z.string().optional(),
   path: docPath.optional().describe('Only entries at or below this path'),
   since: moment.optional().describe('ISO 8601, or milliseconds since 1970'),
@@ -56,7 +56,7 @@ const logAnswer = z.object({
   next: z.number().nullable().describe('`before` of the next page; null: this is the last one'),
 });
 
-/** `GET /data/log`: who published what, when and why, newest first, within the retention of the log. */
+/** `GET /data/log`: who published what, when and why, newest first, while the log keeps it. */
 export function dataLogRoutes(app: FastifyInstance, { updateLog, log }: DataLogDeps): void {
   addRoute(
     app,
@@ -118,7 +118,7 @@ async function look(
     if (entries.length === 0) return true;
     records.push({ ...record, entries });
     chars += charsOf({ ...record, entries }, query.include === 'secrets');
-    const isFull = records.length >= limit || chars >= PAGE_CHARS;
+    const isFull = records.length >= limit || chars >= RESPONSE_PAGE_CHARS;
     if (isFull && record.seq > 1) next = record.seq;
     return !isFull;
   });
@@ -135,11 +135,7 @@ function shownRecord({ timeMs, entries, once: _once, ...record }: AuditRecord): 
 }
 
 /** The records with all that they have. One that was dropped meanwhile is left out. */
-async function whole(
-  log: Pick<UpdateLog, 'record'>,
-  records: readonly AuditRecord[],
-  fits: Fits,
-): Promise<readonly object[]> {
+async function whole(log: HistoryReader, records: readonly AuditRecord[], fits: Fits): Promise<readonly object[]> {
   const found: LogRecord[] = [];
   for (const { seq } of records) {
     const record = await log.record(seq);
@@ -179,4 +175,47 @@ function shownConfig(config: NonNullable<PeerEntry['config']>): object {
 function shownCallback(callback: unknown): unknown {
   const url: unknown = Array.isArray(callback) ? callback[0] : callback;
   return typeof url === 'string' ? redactUrl(url) : null;
+}
+
+const documentsQuery = z.object({
+  prefix: docPath.optional().describe('Only documents at or below this path'),
+  after: docPath.optional().describe('Only documents whose paths come after this one: `next` of the previous page'),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DOCUMENTS_LIMIT).describe('Page size'),
+});
+
+/**
+ * `GET /data/documents`: what a new client would write, path by path, without the values
+ * (docs/reference/fleet-api.md).
+ */
+export function documentsRoute(
+  app: FastifyInstance,
+  { dataSources, updatesRetained }: Pick<ServerOptions, 'dataSources' | 'updatesRetained'>,
+  deps: Omit<DocumentsDeps, 'updatesRetained' | 'externalSource'>,
+): void {
+  const isExternal = dataSources !== undefined && 'external_source_url' in dataSources;
+  const externalSource = isExternal ? dataSources.external_source_url : undefined;
+  const documents = new DocumentList({ ...deps, updatesRetained, externalSource });
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/data/documents',
+      access: ['datasource', 'listener'],
+      limited: 'own',
+      tag: 'Data',
+      scans: true,
+      summary: 'The documents that a new client would write, by path',
+      description:
+        'Without their values: `GET /data/log?path=...&include=secrets` has those of inline data, for datasource tokens.',
+      query: documentsQuery,
+      responses: {
+        200: {
+          description: 'A page of the documents, by path',
+          schema: async () => (await import('../../wire/fleet-views.js')).documentsAnswer,
+        },
+      },
+    },
+    async ({ query, caller }) =>
+      await documents.page({ ...query, limits: limitsOf(caller), seesPublisher: isDatasource(caller) }),
+  );
 }

@@ -6,13 +6,13 @@ import { UPDATE_LIMITS } from '../../wire/data.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
-import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
-import type { Publisher } from '../publish.js';
-import { authorizeUpdate } from '../publish-access.js';
-import { type RefreshPart, refreshParts } from '../refresh.js';
+import type { FoldedEntry, LogPosition } from '../log/update-log.js';
+import type { Publisher } from '../publish/publish.js';
+import { authorizeUpdate } from '../publish/publish-access.js';
+import { type RefreshPart, refreshParts } from '../publish/refresh.js';
 
 export interface DataRefreshDeps {
-  updateLog: Pick<UpdateLog, 'epoch'>;
+  updateLog: LogPosition;
   publisher: Pick<Publisher, 'republish'>;
 }
 
@@ -65,7 +65,8 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       };
       const choose = (fold: readonly FoldedEntry[]): RefreshPart[] => {
         const parts = refreshParts(fold, wanted);
-        // The parts may include a patch from above a wanted document, which may belong to another publisher.
+        // The parts may include a patch from above a wanted document, which may belong to another
+        // publisher.
         for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
         return parts;
       };

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHttpApp } from '../../http/app.js';
-import { JsonText } from '../../lib/json-text.js';
-import { silentLogger } from '../../lib/log.js';
+import { JsonText } from '../../lib/json/json-text.js';
+import { silentLogger } from '../../lib/observe/log.js';
 import type { LogRecord } from '../log/update-log.js';
 import { type DataUpdatesDeps, dataUpdatesRoutes } from './data-updates.js';
 
-const NOTHING_LIVE = { fold: () => [], foldOn: () => [], foldVersion: () => 1, repeatsBase: () => false };
+const NOTHING_LIVE = {
+  fold: () => [],
+  foldOn: () => [],
+  ended: () => [],
+  foldVersion: () => 1,
+  repeatsBase: () => false,
+};
 
 function record(seq: number): LogRecord {
   const entries = [{ url: '', topics: ['t'], dst_path: `/p${seq}`, save_method: 'PUT' as const, data: JsonText.of(1) }];
@@ -17,6 +23,7 @@ test('the last page of a tail has the head that it was read up to: what is appen
   const records = [record(1), record(2)];
   const log: DataUpdatesDeps['updateLog'] = {
     epoch: 'e',
+    status: { up: true },
     get head() {
       return records.length;
     },
@@ -24,7 +31,8 @@ test('the last page of a tail has the head that it was read up to: what is appen
     heads: () => ({}),
     tail: async (after) => {
       const page = { records: records.slice(after), through: records.length, more: false };
-      // As where one chunk of a backbone's connection has the answers to this and to the follower's read.
+      // As where one chunk of a backbone's connection has the answers to this and to the follower's
+      // read.
       queueMicrotask(() => records.push(record(records.length + 1)));
       return page;
     },
@@ -42,6 +50,7 @@ test('who holds more of a shared log than this instance has read waits for it, a
   const records = [record(1)];
   const log = {
     epoch: 'e',
+    status: { up: true } as const,
     get head() {
       return records.length;
     },

@@ -2,15 +2,14 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import { loggedUpdate, updatesPage } from '../../wire/updates.js';
-import type { FoldedEntry, LogRecord, ShowsTopics, UpdateLog } from '../log/update-log.js';
+import { loggedUpdate, updatesPage } from '../../wire/catch-up-page.js';
+import type { FoldedEntry, FoldReader, LogRecord, LogTail, ShowsTopics } from '../log/update-log.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
-import { type UpdatesText, updatesPageText } from '../update-text.js';
-import { PageTexts } from './page-texts.js';
-import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
+import { type UpdatesText, updatesPageText } from '../publish/update-text.js';
+import { charsOf, isShown, PageTexts, RESPONSE_PAGE_CHARS, topicsQuery } from './paging.js';
 
 export interface DataUpdatesDeps {
-  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'foldOn' | 'foldVersion' | 'repeatsBase' | 'tail' | 'heads'>;
+  updateLog: FoldReader & LogTail;
 }
 
 const DEFAULT_LIMIT = 500;
@@ -24,6 +23,11 @@ const updatesQuery = z.object({
   epoch: z.string().max(200).optional().describe('Epoch of the position `after`'),
   after: z.coerce.number().int().min(0).default(0).describe('Seq up to which everything is known'),
   topics: topicsQuery.optional().describe('Only updates of these topics; separated by commas'),
+  from: z.literal('fold').optional().describe('Go on with the fold after the seq `after`, as a page of it says'),
+  ended: z
+    .enum(['true', 'false'])
+    .optional()
+    .describe('true: the fold with late deletions that remove nothing of it, for engines that were filled before'),
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Page size'),
 });
 
@@ -43,8 +47,8 @@ interface Sight {
 }
 
 /**
- * `GET /data/updates`: published updates after a position, without base entries. Returns the tail of the log after a short absence,
- * otherwise its fold. A page is never empty while there is more.
+ * `GET /data/updates`: published updates after a position, without base entries. Returns the tail
+ * of the log after a short absence, otherwise its fold. A page is never empty while there is more.
  */
 export function dataUpdatesRoutes(
   app: FastifyInstance,
@@ -94,7 +98,7 @@ function largest(seqs: readonly number[]): number {
   return seqs.reduce((found, seq) => Math.max(found, seq), 0);
 }
 
-/** Waits for a seq: a shared log never moves back within an epoch, so a caller with a later position comes from an instance ahead. */
+/** Waits for a seq: in one epoch a caller with a later position comes from an instance ahead. */
 async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<void> {
   if (await waitForSeq(log, after)) return;
   throw new SyncError('backbone_unavailable', `this instance has read the log up to ${log.head}, not yet to ${after}`, {
@@ -109,14 +113,24 @@ async function pageOf(
   sight: Sight,
 ): Promise<Omit<UpdatesText, 'heads'>> {
   const { epoch } = log;
-  // A head behind the position means another log, despite the same epoch (design D25): a restored file.
+  // A head behind the position means another log, despite the same epoch (design D25): a restored
+  // file.
   const isKnown = query.epoch === epoch && query.after <= log.head;
-  const after = isKnown ? query.after : 0;
-  if (isKnown && isTailBest(log, after, sight)) {
-    const tail = await tailPage(log, after, query.limit, sight);
+  const goesOn = isKnown && query.from === 'fold';
+  if (isKnown && !goesOn && isTailBest(log, query.after, sight)) {
+    const tail = await tailPage(log, query.after, query.limit, sight);
     if (tail !== undefined) return { epoch, from: 'tail', ...tail };
   }
-  return { epoch, head: log.head, from: 'fold', ...foldPage(log, after, query.limit, sight) };
+  // From its beginning: what was deleted since a position shows by a comparison with all that is
+  // left (design D48).
+  const fold = query.ended === 'true' ? withEnded(seenFold(log, sight), log.ended()) : seenFold(log, sight);
+  const page = foldPage(log, fold, { after: goesOn ? query.after : 0, limit: query.limit, shows: sight.shows });
+  return { epoch, head: log.head, from: 'fold', ...page };
+}
+
+/** Both in order. */
+export function withEnded(fold: readonly FoldedEntry[], ended: readonly FoldedEntry[]): readonly FoldedEntry[] {
+  return ended.length === 0 ? fold : [...fold, ...ended].sort((a, b) => a.seq - b.seq);
 }
 
 /** Of a short tail nothing else is looked at. */
@@ -129,7 +143,7 @@ function seenFold(log: DataUpdatesDeps['updateLog'], { topics }: Sight): readonl
   return topics === undefined ? log.fold() : log.foldOn(topics);
 }
 
-/** Reads until the page is full or the log ends; undefined if the tail does not reach back that far, or there is too much to look through. */
+/** Reads a page; undefined if the tail begins later, or there is too much to look through. */
 async function tailPage(
   log: DataUpdatesDeps['updateLog'],
   after: number,
@@ -158,17 +172,16 @@ async function tailPage(
   }
 }
 
-/** Returns the live updates after a position, without those that repeat a base entry. */
+/** Returns the live updates after a seq, without those that repeat a base entry. */
 function foldPage(
   log: DataUpdatesDeps['updateLog'],
-  after: number,
-  limit: number,
-  sight: Sight,
+  fold: readonly FoldedEntry[],
+  { after, limit, shows }: { after: number; limit: number; shows: ShowsTopics },
 ): { updates: PageUpdate[]; more: boolean } {
   const page = new Page(limit);
   let current: (PageUpdate & { entries: LogRecord['entries'][number][] }) | undefined;
-  for (const { seq, origin, entry, update } of seenFold(log, sight)) {
-    const isPart = origin === 'update' && seq > after && sight.shows(entry.topics);
+  for (const { seq, origin, entry, update } of fold) {
+    const isPart = origin === 'update' && seq > after && shows(entry.topics);
     if (!isPart || log.repeatsBase(entry)) continue;
     if (current?.seq === seq) {
       current.entries.push(entry);
@@ -195,7 +208,7 @@ class Page {
   /** Returns false if the update does not fit. */
   add(update: PageUpdate): boolean {
     const chars = charsOf(update);
-    const isFull = this.updates.length >= this.#limit || this.#chars + chars > PAGE_CHARS;
+    const isFull = this.updates.length >= this.#limit || this.#chars + chars > RESPONSE_PAGE_CHARS;
     if (isFull && this.updates.length > 0) return false;
     this.updates.push(update);
     this.#chars += chars;

@@ -4,23 +4,25 @@ import { type Caller, limitsOf } from '../../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import { type Logger, redactUrl } from '../../lib/log.js';
-import type { Places } from '../../lib/places.js';
-import { validTraceparent } from '../../lib/tracing.js';
+import type { Places } from '../../lib/net/places.js';
+import { type Logger, redactUrl } from '../../lib/observe/log.js';
+import { validTraceparent } from '../../lib/observe/tracing.js';
 import { type DataUpdate, dataUpdate } from '../../wire/data.js';
 import { updateReport } from '../../wire/report.js';
 import { expandTopics } from '../../wire/topics.js';
-import { hiddenData } from '../hidden-data.js';
-import type { Publisher } from '../publish.js';
-import { authorizeUpdate } from '../publish-access.js';
-import type { Sessions } from '../sessions/sessions.js';
-import type { WaitAnswer, Waiters } from '../sessions/waiters.js';
+import type { PeerInstances } from '../peers/peer-instances.js';
+import type { WaitAnswer, Waiters } from '../peers/waiters.js';
+import { hiddenData } from '../publish/hidden-data.js';
+import type { Publisher } from '../publish/publish.js';
+import { authorizeUpdate } from '../publish/publish-access.js';
 
 export interface DataRoutesDeps {
   publisher: Publisher;
   log: Logger;
-  /** Counts the clients of other instances, and waits for clients with `?wait=applied`. */
-  sessions: Pick<Sessions, 'waitApplied' | 'countElsewhere'>;
+  /** Counts the clients of other instances. */
+  countElsewhere: PeerInstances['countConcerned'];
+  /** Waits for clients with `?wait=applied`. */
+  waitApplied: Waiters['waitApplied'];
   /** Where the served commit has data; undefined while that is not known. */
   dataPlaces: () => Places | undefined;
 }
@@ -66,7 +68,10 @@ const publishedAnswer = z.object({
     ),
 });
 
-/** `POST /data/config`, `/data/callback_report` and the empty default source `/policy-data` (specification "Sync server"; opal-protocol P2.3). */
+/**
+ * `POST /data/config`, `/data/callback_report` and the empty default source `/policy-data`
+ * (specification "Sync server"; opal-protocol P2.3).
+ */
 export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
   addRoute(
     app,
@@ -96,7 +101,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       authorizeUpdate(body, caller);
       const key = idempotencyKey(request);
       // What the response to a repetition says has to be in the record.
-      const once = key === undefined ? undefined : { key, elsewhere: deps.sessions.countElsewhere };
+      const once = key === undefined ? undefined : { key, elsewhere: deps.countElsewhere };
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
         once,
         traceparent: validTraceparent(request.headers.traceparent),
@@ -104,8 +109,13 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
       const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
-      const elsewhere = once === undefined ? await deps.sessions.countElsewhere(topics) : 0;
-      const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
+      const elsewhere = once === undefined ? await deps.countElsewhere(topics) : 0;
+      const waited = await waitAsAsked(
+        query,
+        { update: body, topics, seq },
+        { caller, request, reply },
+        deps.waitApplied,
+      );
       const hides = hiddenData(body.entries, deps.dataPlaces());
       return {
         ...{ status: 'ok', ...published, subscribers: published.subscribers + elsewhere },
@@ -166,19 +176,17 @@ function idempotencyKey({ headers }: FastifyRequest): string | undefined {
   throw new SyncError('request_invalid', `Idempotency-Key must be a text of 1 to ${MAX_KEY_CHARS} characters`);
 }
 
-/** Waits for an update if the query requests it; sets 202 on a timeout or if a client refuses the update. */
+/** Waits if the query asks for it; 202 on a timeout, or if a client refuses the update. */
 async function waitAsAsked(
   { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
   { update, topics, seq }: { update: DataUpdate; topics: ReadonlySet<string>; seq: number },
   { caller, request, reply }: { caller: Caller; request: FastifyRequest; reply: FastifyReply },
-  waiters: Pick<Waiters, 'waitApplied'>,
+  waitApplied: Waiters['waitApplied'],
 ): Promise<Omit<WaitAnswer, 'done'> | undefined> {
   if (wait === undefined) return undefined;
   const paths = update.entries.map(({ dst_path }) => dst_path);
   const awaited = { seq, topics, paths, isLimited: limitsOf(caller).isLimited };
-  const { done, ...answer } = await whileCallerWaits(request, caller, (gone) =>
-    waiters.waitApplied(awaited, timeout, gone),
-  );
+  const { done, ...answer } = await whileCallerWaits(request, caller, (gone) => waitApplied(awaited, timeout, gone));
   if (!done) reply.code(202);
   return answer;
 }

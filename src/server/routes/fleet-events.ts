@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify';
 import { type Caller, expiresAtMs, isDatasource, limitsOf } from '../../auth/caller.js';
 import { EventStream, eventText } from '../../http/event-stream.js';
 import { addRoute } from '../../http/route.js';
-import { startTimer } from '../../lib/async.js';
-import { type Bound, Budget, type Holder, type Release } from '../../lib/budget.js';
 import { SyncError } from '../../lib/errors.js';
+import { startTimer } from '../../lib/run/async.js';
+import { type Bound, Budget, type Holder, type Release } from '../../lib/run/budget.js';
 import type { FleetEnd } from '../../wire/fleet.js';
-import type { FleetFeeds, Watch } from '../fleet/feeds.js';
+import type { FleetFeeds, FleetReader } from '../live/feeds.js';
 
 /** Streams at one time: in all, of one address, and of one token. */
 const MAX_STREAMS = { all: 200, address: 50, subject: 10 };
@@ -20,7 +20,9 @@ export interface FleetStreams {
   end(): void;
 }
 
-/** `GET /ui/events`: the fleet as it changes, as server-sent events (docs/visibility.md). */
+/**
+ * `GET /ui/events`: the fleet as it changes, as server-sent events (docs/reference/fleet-api.md).
+ */
 export function fleetEventsRoute(app: FastifyInstance, { feeds }: { feeds: Pick<FleetFeeds, 'watch'> }): FleetStreams {
   const places = new Budget(MAX_STREAMS, { what: 'streams' });
   const open = new Set<EventStream>();
@@ -55,7 +57,7 @@ export function fleetEventsRoute(app: FastifyInstance, { feeds }: { feeds: Pick<
       const leave = admit(places, app.holderOf(request));
       const { 'last-event-id': lastEventId } = request.headers;
       const stream = new EventStream();
-      let watch: Watch;
+      let watch: FleetReader;
       try {
         watch = follow(stream, caller, [lastEventId].flat()[0], feeds);
       } catch (error) {
@@ -86,7 +88,7 @@ function follow(
   caller: Caller,
   lastEventId: string | undefined,
   feeds: Pick<FleetFeeds, 'watch'>,
-): Watch {
+): FleetReader {
   const seesPublisher = isDatasource(caller);
   const watch = feeds.watch(
     {

@@ -2,22 +2,20 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
-import { FairRate } from '../../lib/fair-rate.js';
-import type { Rate } from '../../lib/rate.js';
-import { clockDifference } from '../instances/clock-watch.js';
+import { FairRate } from '../../lib/run/fair-rate.js';
+import type { Rate } from '../../lib/run/rate.js';
+import type { CutOff } from '../clients/lease.js';
+import type { FailingFile } from '../clients/state-files.js';
+import type { LogMemory } from '../log/log-memory.js';
 import type { RefusedWrites, StoreStatus } from '../log/log-store.js';
-import type { UpdateLog } from '../log/update-log.js';
-import type { CutOff } from '../sessions/lease.js';
-import type { FailingFile } from '../sessions/state-files.js';
-import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
+import type { LogHealth } from '../log/update-log.js';
+import { clockError } from '../peers/clock-watch.js';
+import { type PolicySourceStatus, viewOfSource } from '../policy/source/source.js';
 
 export interface HealthDeps {
   /** Undefined if no policy source is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
-  log: Pick<
-    UpdateLog,
-    'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'writes' | 'configDiffers' | 'clockAheadMs'
-  >;
+  log: LogHealth;
   /** The files beside the log that cannot be written. */
   stateFiles: { readonly failing: readonly FailingFile[] };
   /** Whether the log is in a backbone. */
@@ -39,7 +37,7 @@ async function healthAnswer() {
     status: z
       .enum(['ok', 'degraded', 'error'])
       .describe(
-        'degraded: serves the last good state; the policy source fails, the backbone is unavailable, or something cannot be written',
+        'degraded: serves the last good state; the policy source fails, the backbone is unavailable, something cannot be written, or memory is short',
       ),
     policy: sourceView,
     update_log: z.object({
@@ -58,6 +56,15 @@ async function healthAnswer() {
         .object({ since: z.string(), reason: insider(z.string()), from_bytes: refusedFromBytes })
         .optional()
         .describe('The log refuses updates: they get 507, all else goes on. Missing: it takes them'),
+      memory: z
+        .object({
+          fit: z.enum(['tight', 'exceeds']),
+          ...{ entries: insider(z.number()), bytes: insider(z.number()), limit_bytes: insider(z.number()) },
+        })
+        .optional()
+        .describe(
+          'What the live entries take of the memory that there is for them, about, where that is most of it (tight) or more than all. Missing: they fit',
+        ),
       config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
       error: z.literal(LOG_FAILED).optional(),
     }),
@@ -69,12 +76,13 @@ async function healthAnswer() {
 }
 
 /**
- * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the update
- * log. A failing policy source, a refused commit, an unavailable backbone or a disk that takes no more makes it `degraded` with 200: the
- * last good state is served, and a restart would only make things worse. A failed update log returns 503 `{"status":"error", ...}`, since only a
- * restart helps.
+ * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source
+ * and the position of the update log. A failing policy source, a refused commit, an unavailable
+ * backbone, a disk that takes no more or a log that hardly fits the memory makes it `degraded` with
+ * 200: the last good state is served, and a restart would only make things worse. A failed update
+ * log returns 503 `{"status":"error", ...}`, since only a restart helps.
  */
-export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
+export function serverHealthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   let logFailure: typeof LOG_FAILED | undefined;
   deps.log.failed?.catch(() => {
     // The reason contains the folder's path and must not appear in a public response.
@@ -97,10 +105,11 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     if (logFailure !== undefined) reply.code(503);
     const policy = viewOfSource(deps.policySource?.status());
     const { log, isShared, stateFiles } = deps;
-    const { durability, writes } = log;
+    const { durability, writes, memory } = log;
     const { failing } = stateFiles;
     const backbone = backboneState(log.status, deps.cutOff());
-    const isWell = backbone.up && writes.ok && policy.error == null && failing.length === 0;
+    const isWorking = backbone.up && policy.error == null;
+    const isWell = isWorking && writes.ok && failing.length === 0 && memory.fit === 'fits';
     return {
       status: logFailure !== undefined ? 'error' : isWell ? 'ok' : 'degraded',
       policy,
@@ -111,6 +120,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
         ...(durability.level === 'weak' && { weakness: durability.reason }),
         ...(isShared && { backbone: { ...backbone, ...clockState(log.clockAheadMs) } }),
         ...(!writes.ok && { refuses: refusalOf(writes) }),
+        ...(memory.fit !== 'fits' && { memory: memoryState(memory) }),
         ...(log.configDiffers && { config_differs: true }),
         ...(logFailure !== undefined && { error: logFailure }),
       },
@@ -123,6 +133,10 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
 
 function refusalOf({ sinceMs, reason, fromBytes }: RefusedWrites): object {
   return { since: isoTime(sinceMs), reason, ...(fromBytes !== undefined && { from_bytes: fromBytes }) };
+}
+
+function memoryState({ fit, entries, bytes, limitBytes }: LogMemory): object {
+  return { fit, entries, bytes, limit_bytes: limitBytes };
 }
 
 function isoTime(ms: number): string {
@@ -141,7 +155,7 @@ function backboneState(
 }
 
 function clockState(aheadMs = 0): { clock?: string } {
-  const error = clockDifference(aheadMs);
+  const error = clockError(aheadMs);
   return error === undefined ? {} : { clock: error.message };
 }
 
@@ -163,9 +177,9 @@ export function rootRoutes(app: FastifyInstance): void {
 }
 
 /**
- * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD call it before they start, so that all clients
- * together start at the configured rate, of which each token (without authentication: each address) may use its part. Returns 200
- * `null`, or 429 with `Retry-After`.
+ * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD call it before they
+ * start, so that all clients together start at the configured rate, of which each token (without
+ * authentication: each address) may use its part. Returns 200 `null`, or 429 with `Retry-After`.
  */
 export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | 'none' }): void {
   const limit = options.clientLoadLimit === 'none' ? undefined : new FairRate(options.clientLoadLimit);

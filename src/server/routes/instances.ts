@@ -6,15 +6,15 @@ import { parseDocPath } from '../../wire/doc-path.js';
 import type { InstancesAnswer } from '../../wire/fleet-views.js';
 import { LATENCY_BUCKETS } from '../../wire/latency-buckets.js';
 import type { NamedBudget } from '../budgets.js';
-import type { Instances } from '../instances/instances.js';
+import { type ClientLimits, isVisible } from '../clients/client-view.js';
 import { type Durability, isBackboneAway } from '../log/log-store.js';
-import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
-import type { AllClients } from '../sessions/all-clients.js';
-import { type ClientLimits, isVisible } from '../sessions/client-view.js';
+import type { FoldedEntry, FoldReader, LogHealth } from '../log/update-log.js';
+import type { AllClients } from '../peers/all-clients.js';
+import type { Instances } from '../peers/instances.js';
 import { isShown } from './paging.js';
 
 export interface InstancesRoutesDeps {
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'durability' | 'extent'>;
+  readonly log: FoldReader & LogHealth;
   readonly instances: Pick<Instances, 'list' | 'hours'>;
   /** The clients of all instances, and the announcements of the others. */
   readonly everyone: () => Promise<AllClients>;
@@ -24,12 +24,15 @@ export interface InstancesRoutesDeps {
   readonly budgets: () => readonly NamedBudget[];
 }
 
-type Extent = Awaited<ReturnType<UpdateLog['extent']>>;
+type Extent = Awaited<ReturnType<LogHealth['extent']>>;
 
 /** The store is asked for its size at most so often. */
 const EXTENT_AGE_MS = 10_000;
 
-/** `GET /instances`: the server instances, the log that they share, and their last hour (docs/visibility.md). */
+/**
+ * `GET /instances`: the server instances, the log that they share, and their last hour
+ * (docs/reference/fleet-api.md).
+ */
 export function instancesRoutes(
   app: FastifyInstance,
   { log, instances, everyone, backbone, budgets }: InstancesRoutesDeps,
@@ -107,7 +110,7 @@ function durabilityText(durability: Durability, backbone: string): InstancesAnsw
   return { kind: level, text: `An update is on the disk of ${disk} before it is acknowledged.` };
 }
 
-/** Asks again after a while. While the backbone is away it is the last answer, or one that says nothing. */
+/** Asks again after a while. Without the backbone: the last answer, or an empty one. */
 function remembered(ask: () => Promise<Extent>): () => Promise<Extent> {
   let known: Extent = { beginsAt: 0, bytes: undefined };
   let asking: { readonly atMs: number; readonly answer: Promise<Extent> } | undefined;

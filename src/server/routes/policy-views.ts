@@ -2,10 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import type { PolicyViews } from '../policy-views/policy-views.js';
-import { viewOfSource } from '../source/source.js';
-import type { Tracker } from '../source/tracker.js';
+import type { Logger } from '../../lib/observe/log.js';
+import { viewOfSource } from '../policy/source/source.js';
+import type { Tracker } from '../policy/source/tracker.js';
+import type { PolicyViews } from '../policy/views/policy-views.js';
 
 export interface PolicyViewsRoutesDeps {
   /** Undefined if no policy source is configured. */
@@ -27,8 +27,13 @@ const VISIBLE = 'Policy is not limited by `permitted_topics`: every valid token 
 const UNKNOWN = 'The commit is not in the history of the branch as the server has it';
 const NOT_READY = 'No commit is served yet, or no policy source is configured';
 
-/** The policy source for people: `GET /policy/source`, `/policy/files`, `/policy/diff`, and `POST /policy/refresh`. */
-export function policyViewsRoutes(app: FastifyInstance, { views, tracker, log }: PolicyViewsRoutesDeps): void {
+/** `GET /policy/source`, `/policy/files`, `/policy/diff`, `POST /policy/refresh`, for people. */
+export function policyViewsRoutes(app: FastifyInstance, deps: PolicyViewsRoutesDeps): void {
+  viewRoutes(app, deps.views);
+  refreshRoute(app, deps);
+}
+
+function viewRoutes(app: FastifyInstance, views: PolicyViews | undefined): void {
   addRoute(
     app,
     {
@@ -90,6 +95,9 @@ export function policyViewsRoutes(app: FastifyInstance, { views, tracker, log }:
     },
     async ({ query, reply }) => reply.type('application/json').send(await some(views).diff(query.from, query.to)),
   );
+}
+
+function refreshRoute(app: FastifyInstance, { tracker, log }: PolicyViewsRoutesDeps): void {
   addRoute(
     app,
     {

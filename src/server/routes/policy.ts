@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
+import { holdsTag } from '../../http/ui-files.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';
-import type { EncodedBundle, PolicyBundles } from '../bundle/policy-bundles.js';
-import type { Policy } from '../policy.js';
+import type { EncodedBundle, PolicyBundles } from '../policy/bundle/policy-bundles.js';
+import type { Policy } from '../policy/policy.js';
 
 const repeatable = z.union([z.string(), z.array(z.string()).max(1_000)]);
 const policyQuery = z.object({
@@ -13,9 +14,10 @@ const policyQuery = z.object({
 });
 
 /**
- * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2). Ignores other parameters. Responds
- * with an entity tag, with 304 to a matching If-None-Match, and with gzip if the caller accepts it. Errors: see
- * {@link PolicyBundles} and {@link PolicyFreshness}.
+ * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2).
+ * Ignores other parameters. Responds with an entity tag, with 304 to a matching If-None-Match, and
+ * with gzip if the caller accepts it. Errors: see {@link PolicyBundles} and
+ * {@link PolicyFreshness}.
  */
 export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' | 'freshness' | 'parentFor'>): void {
   addRoute(
@@ -71,11 +73,10 @@ function gzipTag(bundle: EncodedBundle): string {
   return bundle.etag.replace(/"$/, '-gzip"');
 }
 
-/** Returns the tag of If-None-Match that matches this bundle in either encoding (weak comparison). */
+/** The tag of If-None-Match that fits this bundle in either encoding (weak comparison). */
 function tagOfCaller(request: FastifyRequest, bundle: EncodedBundle): string | undefined {
-  const tags = (request.headers['if-none-match'] ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  if (tags.includes('*')) return bundle.etag;
-  return tags.find((tag) => tag === bundle.etag || tag === gzipTag(bundle));
+  const header = request.headers['if-none-match'];
+  return [bundle.etag, gzipTag(bundle)].find((tag) => holdsTag(header, tag));
 }
 
 /** Whether Accept-Encoding contains gzip or `*` with a weight above 0. */

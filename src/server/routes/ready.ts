@@ -4,7 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { insider } from '../../wire/insider.js';
 import { refusedUpdates } from '../../wire/refused-updates.js';
 import type { WriteStatus } from '../log/log-store.js';
-import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
+import { type PolicySourceStatus, viewOfSource } from '../policy/source/source.js';
 
 export interface ReadyDeps {
   /** Undefined if no policy source is configured. */
@@ -26,8 +26,9 @@ const notReady = z.object({
 });
 
 /**
- * `GET /ready`, open to everyone: whether a load balancer should send callers here. An unavailable backbone does not change it, nor does
- * a log that takes no updates: all instances would go at once, and what they know is still worth serving.
+ * `GET /ready`, open to everyone: whether a load balancer should send callers here. An unavailable
+ * backbone does not change it, nor does a log that takes no updates: all instances would go at
+ * once, and what they know is still worth serving.
  */
 export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: ReadyDeps): void {
   let hasFailed = false;

@@ -6,10 +6,10 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { PeerInfo } from '../../pubsub/peer.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
+import { derivedName, isVisible } from '../clients/client-view.js';
+import { clientKey } from '../clients/known-client.js';
 import type { ServerOptions } from '../options.js';
-import type { AllClients } from '../sessions/all-clients.js';
-import { derivedName, isVisible } from '../sessions/client-view.js';
-import { clientKey } from '../sessions/known-client.js';
+import type { AllClients } from '../peers/all-clients.js';
 
 const channel = z.object({ rpc_id: z.string(), client_id: z.string(), topics: z.array(z.string()) });
 const statistics = z.object({
@@ -32,9 +32,9 @@ const clientInfo = z.object({
 });
 
 /**
- * OPAL's views of the connections, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. Computed from
- * the current connections of this process, so nothing can leak or become stale, and for the first two from what the other instances
- * announce of theirs.
+ * OPAL's views of the connections, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`,
+ * `/pubsub_client_info`. Computed from the current connections of this process, so nothing can leak
+ * or become stale, and for the first two from what the other instances announce of theirs.
  */
 export function statisticsRoutes(
   app: FastifyInstance,
@@ -143,7 +143,7 @@ function assertEnabled({ statisticsEnabled }: Pick<ServerOptions, 'statisticsEna
   throw new SyncError('not_enabled', text, { detail: { error: text } });
 }
 
-/** Returns the connections that a caller sees: with a token limited to topics, those with such a topic, without their other topics. */
+/** The connections that a caller sees; limited to topics: those on one, without other topics. */
 function visible(
   peers: readonly PeerInfo[],
   { permittedTopics }: Pick<Caller, 'permittedTopics'>,
@@ -155,8 +155,8 @@ function visible(
 }
 
 /**
- * Groups connections by client id, or by address without one (opal-protocol P1.6). An id belongs to the subject that connected
- * first with it; others are listed under a derived name.
+ * Groups connections by client id, or by address without one (opal-protocol P1.6). An id belongs to
+ * the subject that connected first with it; others are listed under a derived name.
  */
 function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
   const clients = new Map<string, PeerInfo[]>();

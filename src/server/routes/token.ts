@@ -11,7 +11,7 @@ import { parseTtl } from '../../auth/ttl.js';
 import { parseBody, readJsonBody } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Secret } from '../../lib/log.js';
+import type { Secret } from '../../lib/observe/log.js';
 import { dict } from '../../wire/lists.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
 
@@ -60,7 +60,10 @@ const claims = dict(z.unknown(), { max: 1_000 })
     'Custom claims. `permitted_topics` (a list) limits the topics of the holder, `permitted_paths` where it may publish.',
   );
 
-/** Body of `POST /token` (specification "AccessTokenRequest"). Rejects unknown members: a misspelled `claims` would lift all limits. */
+/**
+ * Body of `POST /token` (specification "AccessTokenRequest"). Rejects unknown members: a misspelled
+ * `claims` would lift all limits.
+ */
 const tokenRequest = z
   .strictObject({
     id: z
@@ -92,8 +95,9 @@ const tokenAnswer = z.object({
 });
 
 /**
- * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers with the master token. Returns
- * 503 without keys and 403 without a master token (`tokens_not_issued`): unlike OPAL, nobody may issue tokens by default.
+ * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers
+ * with the master token. Returns 503 without keys and 403 without a master token
+ * (`tokens_not_issued`): unlike OPAL, nobody may issue tokens by default.
  */
 export function tokenRoutes(
   app: FastifyInstance,
@@ -167,9 +171,9 @@ function dashed(hex: string): string {
 const MAX_AGE_SECONDS = 300;
 
 /**
- * Serves the public key as a JWKS (RFC 7517) at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` if authentication is off (OPAL
- * returns `{}`, which is not a JWKS). Throws `config_invalid` for an invalid path, or one that another route has: add it after all
- * others.
+ * Serves the public key as a JWKS (RFC 7517) at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` if
+ * authentication is off (OPAL returns `{}`, which is not a JWKS). Throws `config_invalid` for an
+ * invalid path, or one that another route has: add it after all others.
  */
 export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, keys: readonly PublishedKey[]): void {
   if (!/^(\/[\w.~-]+)+$/.test(path)) {

@@ -8,7 +8,7 @@ import { equalsSecret } from '../../auth/timing-safe-equal.js';
 import { pageCaller, refuseOtherPages, sessionClearCookies, sessionSetCookie } from '../../http/page-caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Logger, Secret } from '../../lib/log.js';
+import type { Logger, Secret } from '../../lib/observe/log.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { UiSession } from '../../wire/fleet.js';
 
@@ -34,17 +34,13 @@ export interface UiSessionDeps {
 }
 
 /**
- * `/ui/session`: exchanges a token for a cookie that the live page sends instead of it, says who is signed in, and signs out. The page itself
- * never sees the cookie. Without authentication everyone is signed in.
+ * `/ui/session`: exchanges a token for a cookie that the live page sends instead of it, says who is
+ * signed in, and signs out. The page itself never sees the cookie. Without authentication everyone
+ * is signed in.
  */
 export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void {
-  const { security, version, environment, log } = deps;
+  const { security, log } = deps;
   const { pageSessions } = security;
-  const describe = (caller: Caller | undefined): UiSession => ({
-    ...(pageSessions === undefined ? OPEN : sessionOf(caller)),
-    version,
-    environment,
-  });
 
   addRoute(
     app,
@@ -59,7 +55,7 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
     },
     async ({ request, reply }) => {
       reply.header('cache-control', 'no-store');
-      return describe(pageSessions === undefined ? undefined : await presentCaller(request, security, pageSessions));
+      return answerOf(deps, pageSessions && (await presentCaller(request, security, pageSessions)));
     },
   );
 
@@ -86,14 +82,14 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
     },
     async ({ request, reply, body }) => {
       reply.header('cache-control', 'no-store');
-      if (pageSessions === undefined) return describe(undefined);
+      if (pageSessions === undefined) return answerOf(deps, undefined);
       const caller = await callerOfToken(body.token.trim(), deps);
       const { value, endsAtMs } = pageSessions.seal(caller);
       const session = pageSessions.open(value);
       reply.header('set-cookie', sessionSetCookie(request.raw, value, Math.floor((endsAtMs - Date.now()) / 1000)));
       const fields = { subject: session.subject, type: session.peerType, ends_at: new Date(endsAtMs).toISOString() };
       log.info({ ...fields, address: deps.addressOf(request.raw) }, 'somebody has signed in to the live page');
-      return describe(session);
+      return answerOf(deps, session);
     },
   );
 
@@ -115,7 +111,7 @@ export function uiSessionRoutes(app: FastifyInstance, deps: UiSessionDeps): void
     },
     ({ reply }) => {
       reply.header('cache-control', 'no-store').header('set-cookie', sessionClearCookies());
-      return describe(undefined);
+      return answerOf(deps, undefined);
     },
   );
 }
@@ -125,6 +121,10 @@ const OPEN: Omit<UiSession, 'version'> = {
   ...{ signed_in: true, authentication: false, role: 'datasource', subject: null },
   ...{ topics: null, paths: null, ends_at: null },
 };
+
+function answerOf({ security, version, environment }: UiSessionDeps, caller: Caller | undefined): UiSession {
+  return { ...(security.pageSessions === undefined ? OPEN : sessionOf(caller)), version, environment };
+}
 
 function sessionOf(caller: Caller | undefined): Omit<UiSession, 'version'> {
   const { peerType = undefined, subject = null, permittedTopics, permittedPaths } = caller ?? {};
@@ -155,7 +155,7 @@ async function presentCaller(
   }
 }
 
-/** Who a pasted token is for. Rejects with a sentence for the person who pasted it; it never has any part of the token. */
+/** Who a pasted token is for. Rejects with a sentence that has no part of the token. */
 async function callerOfToken(token: string, { security, masterToken }: UiSessionDeps): Promise<Caller> {
   try {
     return await security.authenticator.authenticate(/^bearer /i.test(token) ? token : `Bearer ${token}`);

@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import { ANONYMOUS, type Authenticator, type PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
-import { Secret, silentLogger } from '../../lib/log.js';
-import { WEBHOOK_PRESETS } from '../webhook/params.js';
+import { Secret, silentLogger } from '../../lib/observe/log.js';
+import { WEBHOOK_PRESETS } from '../policy/webhook/params.js';
 import { createRefusalLog, type WebhookRouteOptions, webhookRoutes } from './webhook.js';
 
 /** Believes whoever names a peer type in place of a token. */

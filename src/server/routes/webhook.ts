@@ -2,16 +2,22 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { failureFields, type SyncError } from '../../lib/errors.js';
-import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
+import { type Logger, redactUrl, type Secret } from '../../lib/observe/log.js';
 import { commitProblem } from '../../wire/commit-problem.js';
 import { insider } from '../../wire/insider.js';
-import type { NamedCommit } from '../source/awaited-commit.js';
-import { type FollowedBranch, followedBranch, judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
-import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
-import { createSecretCheck } from '../webhook/verify.js';
+import type { NamedCommit } from '../policy/source/awaited-commit.js';
+import {
+  type FollowedBranch,
+  followedBranch,
+  judgeWebhook,
+  parsePayload,
+  pushedCommit,
+} from '../policy/webhook/judge.js';
+import { WEBHOOK_PRESETS, type WebhookParams } from '../policy/webhook/params.js';
+import { createSecretCheck } from '../policy/webhook/verify.js';
 
 export interface WebhookRouteOptions {
-  /** SYNC_POLICY_SOURCE_TYPE: a git service authenticates with its secret, the caller for a bundle with a token. */
+  /** SYNC_POLICY_SOURCE_TYPE: a git service proves itself by secret, others by token. */
   sourceType: 'GIT' | 'API';
   /** Address of the policy source; undefined if none is configured. */
   sourceUrl: string | undefined;
@@ -26,7 +32,7 @@ export interface WebhookRouteOptions {
 }
 
 export interface WebhookRouteDeps {
-  /** Requests a refresh of the policy source without waiting for it; it should show the named commit. */
+  /** Requests a refresh of the source, which should show the named commit; does not wait. */
   requestRefresh(named?: NamedCommit): void;
   /** The same, and waits for its end, at most for so long. */
   refreshWithin(ms: number, named?: NamedCommit): Promise<unknown>;
@@ -75,8 +81,9 @@ const outcome = z.union([
 ]);
 
 /**
- * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): refreshes the policy source. Responds before the refresh, so
- * that a hanging remote does not delay the git service. Rejects with `config_invalid` for an invalid regular expression.
+ * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): refreshes the policy source.
+ * Responds before the refresh, so that a hanging remote does not delay the git service. Rejects
+ * with `config_invalid` for an invalid regular expression.
  */
 export async function webhookRoutes(
   app: FastifyInstance,
@@ -183,8 +190,8 @@ function refusal({ refused }: WebhookRouteDeps): { refused?: RefusedCommit } {
 const QUIET_MS = 1_000;
 
 /**
- * Logs refused webhooks with their reason, at most one line per second; the next line counts those left out. Of the request it
- * logs only the error: never the secret, nor the value sent for it.
+ * Logs refused webhooks with their reason, at most one line per second; the next line counts those
+ * left out. Of the request it logs only the error: never the secret, nor the value sent for it.
  */
 export function createRefusalLog(log: Pick<Logger, 'warn'>, now: () => number = Date.now): (error: SyncError) => void {
   let loggedMs = Number.NEGATIVE_INFINITY;

@@ -1,7 +1,10 @@
 import './charts.css';
 import type { ComponentChildren } from 'preact';
 
-/** What the lines of a chart are: a sample with its word. `children` of a {@link Key} are shapes on a ground of 22 by 10. */
+/**
+ * What the lines of a chart are: a sample with its word. `children` of a {@link Key} are shapes on
+ * a ground of 22 by 10.
+ */
 export function Keys({ children }: { readonly children: ComponentChildren }) {
   return <span class="chart-keys">{children}</span>;
 }

@@ -1,6 +1,6 @@
 import './charts.css';
-import { type Box, stepArea, stepLine, xOf } from '../../../src/fleet/step-path.js';
-import { axisEnd } from '../../../src/fleet/time-axis.js';
+import { type Box, stepArea, stepLine, xOf } from '../../../src/fleet-rules/step-path.js';
+import { axisEnd } from '../../../src/fleet-rules/time-axis.js';
 import type { FleetChange } from '../../../src/wire/fleet.js';
 
 const WIDTH = 168;
@@ -12,7 +12,10 @@ interface SparkProps {
   readonly now: number;
 }
 
-/** The curve of convergence of a change, small: it touches the dashed line when everyone holds the change. */
+/**
+ * The curve of convergence of a change, small: it touches the dashed line when everyone holds the
+ * change.
+ */
 export function Spark({ change: { convergence, state }, now }: SparkProps) {
   if (state === 'refused') return <span class="spark-none muted">never announced</span>;
   if (convergence === null) return <span class="spark-none muted">no times kept</span>;

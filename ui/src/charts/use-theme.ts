@@ -1,6 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
 
-/** The theme of the document, as it is switched: a canvas has to be drawn anew with other colours. */
+/**
+ * The theme of the document, as it is switched: a canvas has to be drawn anew with other colours.
+ */
 export function useTheme(): string {
   const [theme, setTheme] = useState(read);
   useEffect(() => {

@@ -1,6 +1,6 @@
-import { isFailing } from '../../../src/fleet/answer.js';
-import { errorPlace } from '../../../src/fleet/change-words.js';
-import { age, clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
+import { isFailing } from '../../../src/fleet-rules/answer.js';
+import { errorPlace } from '../../../src/fleet-rules/change-words.js';
+import { age, clock, commit, count, duration, moment } from '../../../src/fleet-rules/words.js';
 import type { SourceView } from '../../../src/wire/clients.js';
 import type { UiSession } from '../../../src/wire/fleet.js';
 import type { App } from '../app';
@@ -9,7 +9,10 @@ import { Button } from '../parts/button';
 import { linkTo, type PageName } from '../router';
 import type { StreamState } from '../stream/connection';
 
-/** What is to be known before anything on the page is believed: what, since when, what next. The worst stands first. */
+/**
+ * What is to be known before anything on the page is believed: what, since when, what next. The
+ * worst stands first.
+ */
 export function Banners({ app }: { readonly app: App }) {
   return (
     <>

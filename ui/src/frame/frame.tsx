@@ -56,7 +56,10 @@ function Page({ app }: { readonly app: App }) {
   return <Found key={place} app={app} id={id} query={query} />;
 }
 
-/** Another page begins at its top, and its title is what those hear first who listen, unless they were quicker and are in it already. */
+/**
+ * Another page begins at its top, and its title is what those hear first who listen, unless they
+ * were quicker and are in it already.
+ */
 function showTop(): void {
   scrollTo(0, 0);
   if (document.querySelector('#main :focus') === null) focusTitle();

@@ -1,4 +1,7 @@
-/** A choice that the browser keeps until the next visit. Where it may keep nothing, the choice is of this visit. */
+/**
+ * A choice that the browser keeps until the next visit. Where it may keep nothing, the choice is of
+ * this visit.
+ */
 export interface Kept {
   read(): string | null;
   write(text: string): void;

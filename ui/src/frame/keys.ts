@@ -29,7 +29,9 @@ const ABOVE: Partial<Record<PageName, PageName>> = { client: 'fleet', change: 'c
 const PREFIX_MS = 1_500;
 
 export interface Keys {
-  /** Whether single keys do anything: who dictates, or rests a hand on the keyboard, turns them off. */
+  /**
+   * Whether single keys do anything: who dictates, or rests a hand on the keyboard, turns them off.
+   */
   readonly areOn: ReadonlySignal<boolean>;
   turn(on: boolean): void;
 }
@@ -40,7 +42,10 @@ interface KeyParts {
   readonly showKeys: () => void;
 }
 
-/** Hears the keys of a window. A field, a dialog, or a part of the page that takes a key for itself goes first. */
+/**
+ * Hears the keys of a window. A field, a dialog, or a part of the page that takes a key for itself
+ * goes first.
+ */
 export function createKeys(win: Window, { router, flipTheme, showKeys }: KeyParts): Keys {
   const store = kept(win, 'policysync-keys');
   const areOn = signal(store.read() !== 'off');

@@ -12,7 +12,10 @@ interface RootProps extends FrameProps {
   readonly title: ReadonlySignal<string>;
 }
 
-/** All of the page: who is signed in sees the frame with the fleet in it, everyone else what keeps them out. */
+/**
+ * All of the page: who is signed in sees the frame with the fleet in it, everyone else what keeps
+ * them out.
+ */
 export function Root({ said, title, ...frame }: RootProps) {
   useSignalEffect(() => {
     document.title = title.value;

@@ -1,4 +1,4 @@
-import { answerText } from '../../../src/fleet/answer.js';
+import { fleetAnswerText } from '../../../src/fleet-rules/answer.js';
 import type { App } from '../app';
 import { AnswerText } from '../parts/answer';
 import { Bar, barCounts } from '../parts/bar';
@@ -9,7 +9,7 @@ export function Strip({ app }: { readonly app: App }) {
   const summary = app.store.summary.value;
   const answer = app.answer.value;
   return (
-    <a class="strip" href={linkTo('fleet')} title={answerText(answer)}>
+    <a class="strip" href={linkTo('fleet')} title={fleetAnswerText(answer)}>
       {summary !== undefined && summary.total > 0 && (
         <Bar thin counts={barCounts(summary.policy.counts)} label="Clients that hold the policy" />
       )}

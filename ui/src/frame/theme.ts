@@ -9,7 +9,10 @@ export interface ThemeChoice {
   flip(): void;
 }
 
-/** The theme follows the system until it is switched; then it is kept. Written into `data-theme` of the document. */
+/**
+ * The theme follows the system until it is switched; then it is kept. Written into `data-theme` of
+ * the document.
+ */
 export function createTheme(win: Window): ThemeChoice {
   const dark = win.matchMedia('(prefers-color-scheme: dark)');
   const ofSystem = (): Theme => (dark.matches ? 'dark' : 'light');

@@ -1,4 +1,4 @@
-import { shortAnswer, shortDoubt } from '../../../src/fleet/answer.js';
+import { shortDoubt, shortFleetAnswer } from '../../../src/fleet-rules/answer.js';
 import type { PageName } from '../router';
 import type { Heard } from '../stream/store';
 
@@ -20,11 +20,11 @@ interface TitleOf {
 }
 
 /**
- * The title of the tab: `61/122 5b1f0c2`, with the environment, and on other pages than Fleet with their name. Marks stand before it: the stream is cut, or what is
- * served may not be the newest.
+ * The title of the tab: `61/122 5b1f0c2`, with the environment, and on other pages than Fleet with
+ * their name. Marks stand before it: the stream is cut, or what is served may not be the newest.
  */
 export function tabTitle({ summary, source }: Heard, { page, isLost, environment = '' }: TitleOf): string {
-  const answer = shortAnswer(summary);
+  const answer = shortFleetAnswer(summary);
   const text = [
     isLost ? 'cut' : '',
     shortDoubt(source),

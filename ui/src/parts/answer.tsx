@@ -1,8 +1,11 @@
 import { Fragment } from 'preact';
-import type { Answer, Piece } from '../../../src/fleet/answer.js';
+import type { FleetAnswer, Piece } from '../../../src/fleet-rules/answer.js';
 
-/** The sentence that answers whether everyone is on the new policy, for the inside of a heading or a line. */
-export function AnswerText({ answer }: { readonly answer: Answer }) {
+/**
+ * The sentence that answers whether everyone is on the new policy, for the inside of a heading or a
+ * line.
+ */
+export function AnswerText({ answer }: { readonly answer: FleetAnswer }) {
   return (
     <>
       <span class="head">

@@ -35,7 +35,10 @@ interface BarProps {
   readonly thin?: boolean;
 }
 
-/** Two layers from the left, told below held; at the right end those who will not come: away, without a word, failing, refused. */
+/**
+ * Two layers from the left, told below held; at the right end those who will not come: away,
+ * without a word, failing, refused.
+ */
 export function Bar({ counts, label, thin = false }: BarProps) {
   const share = (clients: number): { width: string } => ({
     width: `${(100 * clients) / Math.max(1, counts.total)}%`,

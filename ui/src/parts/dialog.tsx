@@ -11,8 +11,8 @@ interface DialogProps {
 }
 
 /**
- * Lies above the page and takes the keyboard, until it is closed; Esc closes it. It is open while it is drawn. Its first button, which
- * does nothing but close it, has the focus.
+ * Lies above the page and takes the keyboard, until it is closed; Esc closes it. It is open while
+ * it is drawn. Its first button, which does nothing but close it, has the focus.
  */
 export function Dialog({ title, onClose, children, actions }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);

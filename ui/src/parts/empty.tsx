@@ -40,7 +40,9 @@ export function Loading({ title, rows = 9 }: { readonly title: string; readonly 
   );
 }
 
-/** The title of the page gets the focus: of one that opens, or in place of the title that had it. */
+/**
+ * The title of the page gets the focus: of one that opens, or in place of the title that had it.
+ */
 export function focusTitle(): void {
   document.querySelector<HTMLElement>('#main h1')?.focus({ preventScroll: true });
 }

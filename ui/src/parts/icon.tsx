@@ -1,4 +1,7 @@
-/** A drawing on a ground of 14 by 14: `solid` shapes have `cut` taken out of them in the colour of the page. */
+/**
+ * A drawing on a ground of 14 by 14: `solid` shapes have `cut` taken out of them in the colour of
+ * the page.
+ */
 interface Drawing {
   readonly solid?: string;
   readonly cut?: string;

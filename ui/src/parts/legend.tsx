@@ -1,4 +1,4 @@
-import { integer } from '../../../src/fleet/words.js';
+import { integer } from '../../../src/fleet-rules/words.js';
 import { Icon, type IconName } from './icon';
 
 export interface LegendItem {

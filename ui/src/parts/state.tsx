@@ -6,7 +6,7 @@ import {
   type StateWord,
   stateWord,
   type Tone,
-} from '../../../src/fleet/state-words.js';
+} from '../../../src/fleet-rules/state-words.js';
 import { Icon, type IconName } from './icon';
 
 const POLICY_ICONS: Readonly<Record<string, IconName>> = {
@@ -62,7 +62,10 @@ export function DataState({ state, children }: StateProps) {
   );
 }
 
-/** How a client is: healthy is quiet, and has its check; who is away or says nothing has a word only. */
+/**
+ * How a client is: healthy is quiet, and has its check; who is away or says nothing has a word
+ * only.
+ */
 export function HealthState({ state, children }: StateProps) {
   const word = stateWord(HEALTH_WORDS, state);
   const isLoud = word.tone === 'bad' || state === 'not_ready';

@@ -1,5 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals';
-import { age, DASH, moment } from '../../../src/fleet/words.js';
+import { age, DASH, moment } from '../../../src/fleet-rules/words.js';
 
 interface SinceProps {
   /** Milliseconds by the clock of the server; null and 0: not known. */

@@ -10,8 +10,9 @@ export type Fetched<T> =
   | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
- * Asks the server when the component appears and when path or query change; a request whose answer nobody waits for is aborted.
- * What failed is asked for again when the stream is back. `path` undefined asks nothing. The second member of the result asks again.
+ * Asks the server when the component appears and when path or query change; a request whose answer
+ * nobody waits for is aborted. What failed is asked for again when the stream is back. `path`
+ * undefined asks nothing. The second member of the result asks again.
  */
 export function useGet<T>(
   { api, stream }: Pick<App, 'api' | 'stream'>,

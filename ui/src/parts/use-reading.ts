@@ -22,10 +22,16 @@ interface ReadingOptions<T> {
   readonly everyMs: number;
 }
 
-/** After a reading comes a rest of at least this many times what it took, however much there is to read. */
+/**
+ * After a reading comes a rest of at least this many times what it took, however much there is to
+ * read.
+ */
 const REST = 3;
 
-/** Reads when the component appears and when `moved` changes, one at a time, not while the tab is hidden. The second member reads now. */
+/**
+ * Reads when the component appears and when `moved` changes, one at a time, not while the tab is
+ * hidden. The second member reads now.
+ */
 export function useReading<T>({
   stream,
   key,

@@ -11,7 +11,10 @@ export interface ServerClock {
 const SPAN_MS = 30_000;
 const NONE = Number.NEGATIVE_INFINITY;
 
-/** Each event arrives late by its way: of this span and the one before, the one with the least delay tells the offset best. */
+/**
+ * Each event arrives late by its way: of this span and the one before, the one with the least delay
+ * tells the offset best.
+ */
 export function createServerClock(here: () => number): ServerClock {
   let [before, latest, begunAt] = [NONE, NONE, 0];
   return {

@@ -1,11 +1,14 @@
 import { type ReadonlySignal, signal } from '@preact/signals';
-import { withoutTurns } from '../../../src/fleet/names-of-others.js';
+import { withoutTurns } from '../../../src/fleet-rules/names-of-others.js';
 import type { FleetDelta, FleetEnd, FleetSnapshot } from '../../../src/wire/fleet.js';
 
 /** How the stream stands. Times are of the clock of this machine, in milliseconds. */
 export type StreamState =
   | { readonly kind: 'stopped' }
-  /** No snapshot has arrived yet, or the browser opens the stream again, or has, and nothing came since: what is known is how it was. */
+  /**
+   * No snapshot has arrived yet, or the browser opens the stream again, or has, and nothing came
+   * since: what is known is how it was.
+   */
   | { readonly kind: 'connecting'; readonly since: number }
   | { readonly kind: 'live'; readonly since: number }
   /** `nextTryAt` is null where the browser decides when it tries again. */
@@ -31,9 +34,15 @@ export interface ConnectionParts {
   onDelta(delta: FleetDelta): void;
   /** The session has ended: nothing is tried again until {@link Connection.start}. */
   onExpired(): void;
-  /** Whether the session still stands; asked when the server refuses the stream. false: it has ended. */
+  /**
+   * Whether the session still stands; asked when the server refuses the stream. false: it has
+   * ended.
+   */
   isSignedIn(): Promise<boolean>;
-  /** Whether the server answers to something else; asked when nothing comes of the stream. Never rejects. */
+  /**
+   * Whether the server answers to something else; asked when nothing comes of the stream. Never
+   * rejects.
+   */
   answers(): Promise<boolean>;
   now(): number;
   setTimer(callback: () => void, ms: number): unknown;
@@ -48,17 +57,28 @@ export interface Connection {
   retry(): void;
 }
 
-/** The server says something at least every 10 seconds: after this time without a word the connection is taken for dead. */
+/**
+ * The server says something at least every 10 seconds: after this time without a word the
+ * connection is taken for dead.
+ */
 const SILENCE_MS = 25_000;
-/** The first event comes at once: after this time without one something between holds it back, if the server answers. */
+/**
+ * The first event comes at once: after this time without one something between holds it back, if
+ * the server answers.
+ */
 const FIRST_MS = 10_000;
-/** A stream that has ended is given this long, until the next one is open, before that counts as a cut: a failed try does at once. */
+/**
+ * A stream that has ended is given this long, until the next one is open, before that counts as a
+ * cut: a failed try does at once.
+ */
 const RECONNECT_MS = 5_000;
 /** Waits between tries where the browser has given up; the last one stays. */
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000] as const;
 const CLOSED = 2;
 
-/** The stream of the fleet: opens it, hears when it is cut, silent or at its end, and gets it back. */
+/**
+ * The stream of the fleet: opens it, hears when it is cut, silent or at its end, and gets it back.
+ */
 export function createConnection(parts: ConnectionParts): Connection {
   const state = signal<StreamState>({ kind: 'stopped' });
   let stream: EventStream | undefined;

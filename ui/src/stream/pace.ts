@@ -8,8 +8,9 @@ export interface PaceClock {
 }
 
 /**
- * Draws when something is to be drawn, at most once in `everyMs`, and never while the tab is hidden: what waits then is drawn when it
- * is seen again. Returns the function that asks for a draw.
+ * Draws when something is to be drawn, at most once in `everyMs`, and never while the tab is
+ * hidden: what waits then is drawn when it is seen again. Returns the function that asks for a
+ * draw.
  */
 export function createPace(draw: () => void, clock: PaceClock, everyMs: number): () => void {
   let lastAt = Number.NEGATIVE_INFINITY;

@@ -1,8 +1,8 @@
 import type { FleetChange, FleetDelta, FleetRow, FleetSnapshot } from '../../../src/wire/fleet.js';
 
 /**
- * What has arrived and is not drawn yet: however long that takes, it has each client that there is once, of those that have gone the
- * drawn ones, and no more changes than are kept.
+ * What has arrived and is not drawn yet: however long that takes, it has each client that there is
+ * once, of those that have gone the drawn ones, and no more changes than are kept.
  */
 export interface Pending {
   /** Replaces everything before it. */
@@ -25,7 +25,10 @@ export function nothingPending(): Pending {
   return { snapshot: undefined, delta: { at: 0 }, clients: new Map(), gone: new Set(), changes: new Map() };
 }
 
-/** Adds a delta to what is pending: the later of two reports of one client or change counts. `drawn`: the clients that are drawn. */
+/**
+ * Adds a delta to what is pending: the later of two reports of one client or change counts.
+ * `drawn`: the clients that are drawn.
+ */
 export function addDelta(pending: Pending, added: FleetDelta, drawn: Pick<ReadonlySet<string>, 'has'>): void {
   const { clients = [], gone = [], changes = [], ...rest } = added;
   for (const id of gone) {

@@ -9,7 +9,10 @@ import type {
 } from '../../../src/wire/fleet.js';
 import { addDelta, newestChanges, nothingPending, type Pending, pendingSnapshot } from './pending.js';
 
-/** The fleet as it is drawn. Each client is a signal of its own, so that a change of one draws one row. */
+/**
+ * The fleet as it is drawn. Each client is a signal of its own, so that a change of one draws one
+ * row.
+ */
 export interface FleetStore {
   /** undefined: no snapshot has arrived yet. */
   readonly summary: ReadonlySignal<FleetSummary | undefined>;

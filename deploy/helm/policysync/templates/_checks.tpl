@@ -2,10 +2,10 @@
 {{- define "policysync.checks" -}}
 {{- $values := .Values -}}
 {{- if and $values.authentication.enabled $values.server.enabled (not $values.authentication.existingSecret) -}}
-{{- fail "\n\nAuthentication is on, and there are no default keys: name a secret with auth-private-key, auth-public-key and auth-master-token in authentication.existingSecret (docs/kubernetes.md makes one), or set authentication.enabled=false where everybody who reaches the server may do everything.\n" -}}
+{{- fail "\n\nAuthentication is on, and there are no default keys: name a secret with auth-private-key, auth-public-key and auth-master-token in authentication.existingSecret (docs/how-to/kubernetes.md makes one), or set authentication.enabled=false where everybody who reaches the server may do everything.\n" -}}
 {{- end -}}
 {{- if and $values.authentication.enabled $values.client.enabled (not $values.client.existingSecret) -}}
-{{- fail "\n\nAuthentication is on: name a secret with client-token and auth-public-key in client.existingSecret. `policysync token` issues the token once the server runs (docs/kubernetes.md).\n" -}}
+{{- fail "\n\nAuthentication is on: name a secret with client-token and auth-public-key in client.existingSecret. `policysync token` issues the token once the server runs (docs/how-to/kubernetes.md).\n" -}}
 {{- end -}}
 {{- if and $values.server.enabled (gt (int $values.server.replicas) 1) (not $values.backbone.existingSecret) -}}
 {{- fail "\n\nSeveral servers need a log that they share: name a secret with broadcast-uri in backbone.existingSecret, or set server.replicas=1.\n" -}}

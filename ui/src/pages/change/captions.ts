@@ -8,7 +8,10 @@ interface Mark {
 /** The name of the mark that gives way. */
 export const MINOR = '99 %';
 
-/** One caption for marks that are in the same place: `half, 99 % 12 ms`, and `all` where nothing lies between the first and the last. */
+/**
+ * One caption for marks that are in the same place: `half, 99 % 12 ms`, and `all` where nothing
+ * lies between the first and the last.
+ */
 export function merged(marks: readonly { x: number; name: string; time: string }[]): Mark[] {
   const places = new Map<string, { x: number; names: string[]; time: string }>();
   for (const { x, name, time } of marks) {
@@ -35,7 +38,10 @@ const SIGN = 6;
 const GAP = 10;
 const LANES = [0, 1] as const;
 
-/** Puts captions at marks so that none covers another, in two lines, to the right of the mark or to its left; one without room is left out. */
+/**
+ * Puts captions at marks so that none covers another, in two lines, to the right of the mark or to
+ * its left; one without room is left out.
+ */
 export function placedCaptions(
   marks: readonly Mark[],
   { left, right }: { readonly left: number; readonly right: number },

@@ -1,8 +1,8 @@
 import { useMemo, useRef } from 'preact/hooks';
-import { type Box, type Step, stepArea, stepLine, xOf, yOf } from '../../../../src/fleet/step-path.js';
-import { axisEnd, axisTicks, tickText } from '../../../../src/fleet/time-axis.js';
-import type { TraceFigures } from '../../../../src/fleet/waterfall.js';
-import { count, integer, measured } from '../../../../src/fleet/words.js';
+import { type Box, type CurveStep, stepArea, stepLine, xOf, yOf } from '../../../../src/fleet-rules/step-path.js';
+import { axisEnd, axisTicks, tickText } from '../../../../src/fleet-rules/time-axis.js';
+import type { TraceFigures } from '../../../../src/fleet-rules/waterfall.js';
+import { count, integer, measured } from '../../../../src/fleet-rules/words.js';
 import type { TraceConvergence } from '../../../../src/wire/trace.js';
 import { useWidth } from '../../charts/use-width';
 import { MINOR, merged, placedCaptions } from './captions';
@@ -20,12 +20,18 @@ interface ConvergenceChartProps {
   readonly now: number;
 }
 
-/** How the clients came to hold a change: those that hold it, those that had heard of it, and those that refuse it. */
+/**
+ * How the clients came to hold a change: those that hold it, those that had heard of it, and those
+ * that refuse it.
+ */
 export function ConvergenceChart({ convergence, figures, isRunning, now }: ConvergenceChartProps) {
   const figure = useRef<HTMLElement>(null);
   const width = useWidth(figure);
   const { from, first, half, p99, last, curve } = convergence;
-  const held = useMemo(() => curve.map(({ at, applied }): Step => ({ at: at - from, count: applied })), [curve, from]);
+  const held = useMemo(
+    () => curve.map(({ at, applied }): CurveStep => ({ at: at - from, count: applied })),
+    [curve, from],
+  );
   const { told, refused } = figures;
   const elapsedMs = Math.max(0, now - from);
   const lastMs = Math.max(held.at(-1)?.at ?? 0, (last ?? from) - from, ...refused.slice(0, 1000));
@@ -125,7 +131,10 @@ export function ConvergenceChart({ convergence, figures, isRunning, now }: Conve
   }
 }
 
-/** Beside the end of the curve: below it at the right, above it at the left, where the curve is lower. */
+/**
+ * Beside the end of the curve: below it at the right, above it at the left, where the curve is
+ * lower.
+ */
 function labelY(box: Box, count: number, isLeft: boolean): number {
   const y = yOf(box, count);
   return isLeft ? Math.max(box.top + 12, y - 8) : Math.min(box.bottom - 6, Math.max(box.top + 12, y + 16));

@@ -1,8 +1,8 @@
 import './change.css';
 import { useMemo } from 'preact/hooks';
-import { changeSize, changeTitle, errorPlace } from '../../../../src/fleet/change-words.js';
-import { sharedReasons, traceFigures } from '../../../../src/fleet/waterfall.js';
-import { commit, count, integer } from '../../../../src/fleet/words.js';
+import { changeSize, changeTitle, errorPlace } from '../../../../src/fleet-rules/change-words.js';
+import { sharedReasons, traceFigures } from '../../../../src/fleet-rules/waterfall.js';
+import { commit, count, integer } from '../../../../src/fleet-rules/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
 import type { PolicySourceAnswer } from '../../../../src/wire/fleet-views.js';
 import type { TraceAnswer } from '../../../../src/wire/trace.js';
@@ -151,7 +151,10 @@ function Body({ app, id, trace, query }: BodyProps) {
   );
 }
 
-/** Clients are expected to come to hold it. The stream knows best; of a change that it has left behind the counts say it. */
+/**
+ * Clients are expected to come to hold it. The stream knows best; of a change that it has left
+ * behind the counts say it.
+ */
 function isUnderWay({ counts, convergence }: TraceAnswer, change: FleetChange | undefined): boolean {
   if (change !== undefined) return change.state === 'under_way';
   return convergence !== null && convergence.last === null && (counts.pending ?? 0) + (counts.not_heard ?? 0) > 0;

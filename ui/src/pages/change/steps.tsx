@@ -1,5 +1,5 @@
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { clock, integer, measured, moment } from '../../../../src/fleet/words.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { clock, integer, measured, moment } from '../../../../src/fleet-rules/words.js';
 import type { TraceAnswer, TraceStage } from '../../../../src/wire/trace.js';
 
 const WORDS: Readonly<Record<string, string>> = {

@@ -20,7 +20,10 @@ export interface Trace {
   readonly isCut: boolean;
 }
 
-/** The change that an address names, if the stream has it: by seq, id of an update, or the beginning of a commit. */
+/**
+ * The change that an address names, if the stream has it: by seq, id of an update, or the beginning
+ * of a commit.
+ */
 export function changeOf(changes: readonly FleetChange[], id: string): FleetChange | undefined {
   return changes.find(
     (change) =>

@@ -1,7 +1,7 @@
 import { useMemo } from 'preact/hooks';
-import { errorPlace } from '../../../../src/fleet/change-words.js';
-import { baseName } from '../../../../src/fleet/policy-files.js';
-import { axisEnd } from '../../../../src/fleet/time-axis.js';
+import { errorPlace } from '../../../../src/fleet-rules/change-words.js';
+import { baseName } from '../../../../src/fleet-rules/policy-files.js';
+import { axisEnd } from '../../../../src/fleet-rules/time-axis.js';
 import {
   type ClientBar,
   cameLater,
@@ -10,8 +10,8 @@ import {
   statesOf,
   type TraceFigures,
   worstFirst,
-} from '../../../../src/fleet/waterfall.js';
-import { count, DASH, duration, integer, measured, moment } from '../../../../src/fleet/words.js';
+} from '../../../../src/fleet-rules/waterfall.js';
+import { count, DASH, duration, integer, measured, moment } from '../../../../src/fleet-rules/words.js';
 import type { TraceClient } from '../../../../src/wire/trace.js';
 import { Key, Keys } from '../../charts/key';
 import { Icon, type IconName } from '../../parts/icon';

@@ -5,8 +5,8 @@ import {
   type ChangeFilter,
   isChangeFilter,
   matchesChange,
-} from '../../../../src/fleet/change-words.js';
-import { count, integer } from '../../../../src/fleet/words.js';
+} from '../../../../src/fleet-rules/change-words.js';
+import { count, integer } from '../../../../src/fleet-rules/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
 import type { PageProps } from '../../app';
 import { Button } from '../../parts/button';

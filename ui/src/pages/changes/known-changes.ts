@@ -20,8 +20,9 @@ export interface KnownChanges {
 }
 
 /**
- * Changes of the stream stay on the page when newer ones push them out of it. Older ones come page by page: the first question only says
- * where the second page begins, for the changes of the first one are here already.
+ * Changes of the stream stay on the page when newer ones push them out of it. Older ones come page
+ * by page: the first question only says where the second page begins, for the changes of the first
+ * one are here already.
  */
 export function useChanges({ store, api }: App): KnownChanges {
   const known = useRef(new Map<string, FleetChange>());
@@ -74,7 +75,10 @@ export function useChanges({ store, api }: App): KnownChanges {
   return { changes, older: changes.length >= MOST ? 'full' : state, error, more };
 }
 
-/** More changes came at once than the stream keeps, as after a long time in the background: those between are not known. */
+/**
+ * More changes came at once than the stream keeps, as after a long time in the background: those
+ * between are not known.
+ */
 function isBeyond(known: ReadonlyMap<string, FleetChange>, streamed: readonly FleetChange[]): boolean {
   return known.size > 0 && streamed.length > 0 && streamed.every((change) => !known.has(changeKey(change)));
 }

@@ -1,6 +1,9 @@
 const STEPS: Readonly<Record<string, number>> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 };
 
-/** Moves the focus between the links in an element: arrows, `j` and `k` by one, Home and End to the ends. */
+/**
+ * Moves the focus between the links in an element: arrows, `j` and `k` by one, Home and End to the
+ * ends.
+ */
 export function moveFocus(event: KeyboardEvent): void {
   const { currentTarget, target, key } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || !(currentTarget instanceof HTMLElement)) return;

@@ -2,8 +2,9 @@ import type { FleetChange } from '../../../../src/wire/fleet.js';
 import { changeKey } from '../../stream/pending.js';
 
 /**
- * Takes what the stream has into what is known, and forgets the oldest beyond `most`. Answers all of them, the newest first. How far a
- * change came that the stream has left is not heard of any more: none of them is shown as under way.
+ * Takes what the stream has into what is known, and forgets the oldest beyond `most`. Answers all
+ * of them, the newest first. How far a change came that the stream has left is not heard of any
+ * more: none of them is shown as under way.
  */
 export function newestKnown(
   known: Map<string, FleetChange>,

@@ -4,8 +4,8 @@ import {
   changeSize,
   changeTitle,
   errorPlace,
-} from '../../../../src/fleet/change-words.js';
-import { commit, count, integer } from '../../../../src/fleet/words.js';
+} from '../../../../src/fleet-rules/change-words.js';
+import { commit, count, integer } from '../../../../src/fleet-rules/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 import { Spark } from '../../charts/spark';

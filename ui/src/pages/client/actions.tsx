@@ -1,6 +1,6 @@
 import { type ReadonlySignal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { count } from '../../../../src/fleet/words.js';
+import { count } from '../../../../src/fleet-rules/words.js';
 import type { ActionBody, ClientAction } from '../../../../src/wire/client-actions.js';
 import type { ActionAnswer, ClientAnswer } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
@@ -36,7 +36,10 @@ const NAMES: Readonly<Record<ClientAction, string>> = {
 };
 const ACTIONS: readonly ClientAction[] = ['refresh', 'prune', 'drift_check', 'log_level'];
 
-/** What the client can be asked to do: each asks once, and says what became of it. Without the right they are shown, off. */
+/**
+ * What the client can be asked to do: each asks once, and says what became of it. Without the right
+ * they are shown, off.
+ */
 export function Actions({ app, row, answer, isGone, onDone }: ActionsProps) {
   const asked = useSignal<ClientAction | undefined>(undefined);
   const running = useSignal<ClientAction | undefined>(undefined);

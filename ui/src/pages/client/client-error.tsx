@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals';
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { fieldWord } from '../../../../src/fleet/search.js';
-import { commit, count, integer } from '../../../../src/fleet/words.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { fieldWord } from '../../../../src/fleet-rules/search.js';
+import { commit, count, integer } from '../../../../src/fleet-rules/words.js';
 import type { ClientAnswer } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
@@ -14,7 +14,10 @@ interface ClientErrorProps {
   readonly answer: ClientAnswer | undefined;
 }
 
-/** The worst error of the client with its place and source, what its engine does meanwhile, who else has it. */
+/**
+ * The worst error of the client with its place and source, what its engine does meanwhile, who else
+ * has it.
+ */
 export function ClientError({ app, row, answer }: ClientErrorProps) {
   const { error, policy } = row.value;
   if (policy.error !== null) return <PolicyError app={app} row={row.value} answer={answer} />;
@@ -83,7 +86,10 @@ function PolicyError({
   );
 }
 
-/** Whether the engines tell those apart who refuse the commit from those who hold it: then an engine is too old, or too new. */
+/**
+ * Whether the engines tell those apart who refuse the commit from those who hold it: then an engine
+ * is too old, or too new.
+ */
 function enginesText(app: App, { engine, policy }: FleetRow): string {
   app.store.changed.value;
   if (engine === null) return '';

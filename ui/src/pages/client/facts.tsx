@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { fieldWord } from '../../../../src/fleet/search.js';
-import { integer } from '../../../../src/fleet/words.js';
+import { fieldWord } from '../../../../src/fleet-rules/search.js';
+import { integer } from '../../../../src/fleet-rules/words.js';
 import type { ClientAnswer } from '../../../../src/wire/client-details.js';
 import type { App } from '../../app';
 import { Facts as FactList, Section } from '../../parts/section';

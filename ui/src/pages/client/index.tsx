@@ -1,8 +1,8 @@
 import './client.css';
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { labelWord } from '../../../../src/fleet/search.js';
-import { moment } from '../../../../src/fleet/words.js';
+import { labelWord } from '../../../../src/fleet-rules/search.js';
+import { moment } from '../../../../src/fleet-rules/words.js';
 import type { ClientAnswer } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import { ApiError } from '../../api';
@@ -149,7 +149,10 @@ function answerOf(fetched: Fetched<ClientAnswer>): ClientAnswer | undefined {
   return fetched.kind === 'ready' ? fetched.data : undefined;
 }
 
-/** A row is told anew where something changes; a mere report is not, and the answer may know a later one. */
+/**
+ * A row is told anew where something changes; a mere report is not, and the answer may know a later
+ * one.
+ */
 function later(one: number | null, other: number | null | undefined): number | null {
   if (one === null || other === null || other === undefined) return one ?? other ?? null;
   return Math.max(one, other);

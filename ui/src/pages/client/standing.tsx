@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { policyStateOf } from '../../../../src/fleet/rank.js';
-import { age, behind, commit, duration, integer, NBSP } from '../../../../src/fleet/words.js';
+import { policyStateOf } from '../../../../src/fleet-rules/rank.js';
+import { age, behind, commit, duration, integer, NBSP } from '../../../../src/fleet-rules/words.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import { DataState, HealthState, PolicyState } from '../../parts/state';
 

@@ -1,6 +1,6 @@
 import type { ReadonlySignal } from '@preact/signals';
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { commit, count, DASH, duration, integer } from '../../../../src/fleet/words.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { commit, count, DASH, duration, integer } from '../../../../src/fleet-rules/words.js';
 import type { ClientAnswer, ClientTransaction } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import { Heads } from '../../parts/heads';
@@ -84,7 +84,10 @@ interface ProblemsProps extends TableProps {
   readonly now: ReadonlySignal<number>;
 }
 
-/** What it cannot write, and what it holds that nobody knows any more. Nothing is shown where there is nothing. */
+/**
+ * What it cannot write, and what it holds that nobody knows any more. Nothing is shown where there
+ * is nothing.
+ */
 export function Problems({ answer, now }: ProblemsProps) {
   const problems = problemsOf(answer);
   const { client, details } = answer;
@@ -125,7 +128,10 @@ export function Problems({ answer, now }: ProblemsProps) {
 const BLOCKED = { kind: 'Blocked', icon: 'refused', tone: 'red' } as const;
 const FAILING = { kind: 'Failing', icon: 'warning', tone: 'red' } as const;
 
-/** A client says of an update that is blocked its seq, and beside that what fails and why; of older clients the seq is all there is. */
+/**
+ * A client says of an update that is blocked its seq, and beside that what fails and why; of older
+ * clients the seq is all there is.
+ */
 function problemsOf({ client, details }: ClientAnswer): Problem[] {
   const failing = client.failing.map(({ path, error, kind, since = null }) => ({
     ...(kind === 'refused' ? BLOCKED : FAILING),

@@ -6,8 +6,8 @@ import type { Fetched } from '../../parts/use-get';
 const ASK_MS = 1000;
 
 /**
- * Asks again after each change of `changes`, and when the tab is seen again: one request at a time, at most one a second. A change
- * during a request asks once more after it.
+ * Asks again after each change of `changes`, and when the tab is seen again: one request at a time,
+ * at most one a second. A change during a request asks once more after it.
  */
 export function useFresh<T>(
   fetched: ReadonlySignal<Fetched<T>>,

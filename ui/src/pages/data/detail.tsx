@@ -1,7 +1,7 @@
-import { changeTitle } from '../../../../src/fleet/change-words.js';
-import type { TreeNode } from '../../../../src/fleet/document-tree.js';
-import { fieldWord } from '../../../../src/fleet/search.js';
-import { commit, count, integer, moment, size } from '../../../../src/fleet/words.js';
+import { changeTitle } from '../../../../src/fleet-rules/change-words.js';
+import type { TreeNode } from '../../../../src/fleet-rules/document-tree.js';
+import { fieldWord } from '../../../../src/fleet-rules/search.js';
+import { commit, count, integer, moment, size } from '../../../../src/fleet-rules/words.js';
 import type { ChangesAnswer } from '../../../../src/wire/fleet.js';
 import type { DataDocument } from '../../../../src/wire/fleet-views.js';
 import type { App } from '../../app';

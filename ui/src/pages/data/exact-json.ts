@@ -9,7 +9,10 @@ interface ExactJson {
 
 const EXACT = JSON as ExactJson;
 
-/** Reads JSON so that JSON.stringify prints each number as it was sent; an older browser rounds those with more than 15 digits. */
+/**
+ * Reads JSON so that JSON.stringify prints each number as it was sent; an older browser rounds
+ * those with more than 15 digits.
+ */
 export function parseExact(text: string): unknown {
   return EXACT.parse(text, (_key, value, context) =>
     typeof value === 'number' && context?.source !== undefined && String(value) !== context.source

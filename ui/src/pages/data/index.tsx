@@ -4,12 +4,12 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import {
   documentTree,
   matchesDocument,
-  nodeAt,
   openAtFirst,
   pathsAbove,
+  treeNodeAt,
   treeRows,
-} from '../../../../src/fleet/document-tree.js';
-import { count, integer, size } from '../../../../src/fleet/words.js';
+} from '../../../../src/fleet-rules/document-tree.js';
+import { count, integer, size } from '../../../../src/fleet-rules/words.js';
 import type { PageProps } from '../../app';
 import { Banner } from '../../parts/banner';
 import { Button } from '../../parts/button';
@@ -73,7 +73,7 @@ function Found({ app, data: { documents, total, head, externalSource, incomplete
   const above = useMemo(() => new Set(chosen === null ? [] : pathsAbove(tree, chosen)), [tree, chosen]);
   const isOpen = (path: string): boolean => folds.value.get(path) ?? (above.has(path) || first.has(path));
   const rows = treeRows(tree, isOpen);
-  const node = chosen === null ? undefined : nodeAt(tree, chosen);
+  const node = chosen === null ? undefined : treeNodeAt(tree, chosen);
   const part = useRef<HTMLDivElement>(null);
   // A link to a path leads to its detail, too.
   const wantsDetail = useRef(chosen !== null && matchMedia(NARROW).matches);

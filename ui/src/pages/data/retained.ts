@@ -1,4 +1,4 @@
-import { day } from '../../../../src/fleet/words.js';
+import { day } from '../../../../src/fleet-rules/words.js';
 import type { DataDocument } from '../../../../src/wire/fleet-views.js';
 
 /** How long the log keeps a document. */

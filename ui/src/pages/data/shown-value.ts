@@ -1,4 +1,4 @@
-import { withoutTurns } from '../../../../src/fleet/names-of-others.js';
+import { withoutTurns } from '../../../../src/fleet-rules/names-of-others.js';
 /** What of `GET /data/log` is read here. */
 export interface LogAnswer {
   readonly updates: readonly {

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { type TreeNode, type TreeRow, treeKey } from '../../../../src/fleet/document-tree.js';
-import { commit, count, DASH, integer, size } from '../../../../src/fleet/words.js';
+import { type TreeNode, type TreeRow, treeKey } from '../../../../src/fleet-rules/document-tree.js';
+import { commit, count, DASH, integer, size } from '../../../../src/fleet-rules/words.js';
 import type { App } from '../../app';
 import { Heads } from '../../parts/heads';
 import { Icon } from '../../parts/icon';

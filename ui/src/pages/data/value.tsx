@@ -15,7 +15,10 @@ type Shown =
   | { readonly kind: 'shown'; readonly text: string; readonly isCut: boolean }
   | { readonly kind: 'gone' };
 
-/** The value of a document: hidden until it is asked for, by someone who may read it. The server records that. */
+/**
+ * The value of a document: hidden until it is asked for, by someone who may read it. The server
+ * records that.
+ */
 export function Value({ app, document }: { readonly app: App; readonly document: DataDocument }) {
   const state = useSignal<Shown>({ kind: 'hidden' });
   const { path, seq, source, origin, method, patches } = document;

@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals';
-import type { Group, Grouping } from '../../../../src/fleet/group.js';
-import { HEALTH_WORDS, POLICY_WORDS, stateWord } from '../../../../src/fleet/state-words.js';
-import { commit, count, integer, NBSP } from '../../../../src/fleet/words.js';
+import type { Group, Grouping } from '../../../../src/fleet-rules/group.js';
+import { HEALTH_WORDS, POLICY_WORDS, stateWord } from '../../../../src/fleet-rules/state-words.js';
+import { commit, count, integer, NBSP } from '../../../../src/fleet-rules/words.js';
 import { Bar, type BarCounts, barCounts } from '../../parts/bar';
 
 interface GroupHeadProps {

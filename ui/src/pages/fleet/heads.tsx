@@ -1,8 +1,8 @@
 import type { ReadonlySignal } from '@preact/signals';
 import type { RefObject } from 'preact';
-import { parseSort, type Sort, type SortKey, sortText } from '../../../../src/fleet/rank.js';
-import { HEALTH_WORDS, POLICY_WORDS } from '../../../../src/fleet/state-words.js';
-import { integer } from '../../../../src/fleet/words.js';
+import { parseSort, type Sort, type SortKey, sortText } from '../../../../src/fleet-rules/rank.js';
+import { HEALTH_WORDS, POLICY_WORDS } from '../../../../src/fleet-rules/state-words.js';
+import { integer } from '../../../../src/fleet-rules/words.js';
 import type { App } from '../../app';
 import { Icon } from '../../parts/icon';
 
@@ -10,7 +10,10 @@ interface Column {
   readonly name: string;
   readonly sort: SortKey;
   readonly text: string;
-  /** Words of the column, one a line: it is as wide as the widest of them, whatever its rows say now. */
+  /**
+   * Words of the column, one a line: it is as wide as the widest of them, whatever its rows say
+   * now.
+   */
   readonly widest?: string;
   /** Such that stand behind an icon. */
   readonly marked?: string;

@@ -1,5 +1,5 @@
-import { DATA_WORDS, POLICY_WORDS, type StateWord } from '../../../../src/fleet/state-words.js';
-import { integer } from '../../../../src/fleet/words.js';
+import { DATA_WORDS, POLICY_WORDS, type StateWord } from '../../../../src/fleet-rules/state-words.js';
+import { integer } from '../../../../src/fleet-rules/words.js';
 import type { IconName } from '../../parts/icon';
 import type { LegendItem } from '../../parts/legend';
 import { dataIcon, policyIcon, toneColour } from '../../parts/state';
@@ -13,7 +13,10 @@ const RARE: ReadonlySet<string> = new Set(['away', 'does_not_say', 'failing']);
 
 type Counts = Readonly<Record<string, number>>;
 
-/** What the bar of policy shows. Each item filters the list by its state; the one that does so already takes the filter away. */
+/**
+ * What the bar of policy shows. Each item filters the list by its state; the one that does so
+ * already takes the filter away.
+ */
 export function policyLegend(counts: Counts, route: Route): LegendItem[] {
   return legend(POLICY, { counts, route, field: 'state', words: POLICY_WORDS, icon: policyIcon });
 }

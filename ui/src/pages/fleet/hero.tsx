@@ -1,5 +1,5 @@
 import './hero.css';
-import { commit, integer } from '../../../../src/fleet/words.js';
+import { commit, integer } from '../../../../src/fleet-rules/words.js';
 import type { FleetSummary } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 import { AnswerText } from '../../parts/answer';
@@ -8,7 +8,10 @@ import { Legend } from '../../parts/legend';
 import { barLabel, dataLegend, policyLegend } from './hero-legend';
 import { UnderWay } from './under-way';
 
-/** The answer in one sentence, as bars, and the change that is under way. Draws nothing before the first snapshot. */
+/**
+ * The answer in one sentence, as bars, and the change that is under way. Draws nothing before the
+ * first snapshot.
+ */
 export function Hero({ app }: { readonly app: App }) {
   const summary = app.store.summary.value;
   if (summary === undefined) return null;

@@ -1,6 +1,6 @@
 import './fleet.css';
 import { useEffect, useMemo } from 'preact/hooks';
-import { answerText } from '../../../../src/fleet/answer.js';
+import { fleetAnswerText } from '../../../../src/fleet-rules/answer.js';
 import type { App, PageProps } from '../../app';
 import { Button } from '../../parts/button';
 import { Empty, Loading } from '../../parts/empty';
@@ -12,7 +12,7 @@ import { Tools } from './tools';
 /** The answer, and below it each client: who needs a look stands first. */
 export function FleetPage({ app }: PageProps) {
   const summary = app.store.summary.value;
-  if (summary === undefined) return <Loading title={answerText(app.answer.value)} />;
+  if (summary === undefined) return <Loading title={fleetAnswerText(app.answer.value)} />;
   if (summary.total === 0) return <NoClients app={app} />;
   return <Fleet app={app} />;
 }
@@ -66,7 +66,7 @@ function NoClients({ app }: { readonly app: App }) {
     <Empty title="No client yet">
       <p>Start one on a machine that reaches this server; it appears here as soon as it connects:</p>
       <pre>
-        SYNC_SERVER_URL={location.origin} {hasTokens && 'SYNC_CLIENT_TOKEN=... '}sync-client run
+        SYNC_SERVER_URL={location.origin} {hasTokens && 'SYNC_CLIENT_TOKEN=... '}policysync client
       </pre>
       {hasTokens && (
         <p>

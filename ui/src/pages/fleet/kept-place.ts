@@ -1,4 +1,7 @@
-/** Where somebody left the list for a client: kept with the entry of the history, for whoever comes back to it. */
+/**
+ * Where somebody left the list for a client: kept with the entry of the history, for whoever comes
+ * back to it.
+ */
 export interface Place {
   /** The client that was opened. */
   readonly id: string;

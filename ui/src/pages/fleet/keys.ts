@@ -9,7 +9,10 @@ export interface Place {
   readonly page: number;
 }
 
-/** The index of the line that a key leads to; undefined: it is no key of the list. Heads of groups are passed over. */
+/**
+ * The index of the line that a key leads to; undefined: it is no key of the list. Heads of groups
+ * are passed over.
+ */
 export function keyStep(key: string, { items, at, page }: Place): number | undefined {
   const last = items.length - 1;
   switch (key) {

@@ -1,12 +1,15 @@
 import { computed, effect, type ReadonlySignal, signal, untracked } from '@preact/signals';
-import { type Group, type Grouping, groupRows, labelNames, parseGrouping } from '../../../../src/fleet/group.js';
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { needsLook, parseSort, type Sort, sortRows } from '../../../../src/fleet/rank.js';
-import { labelWord, parseSearch, swapWord } from '../../../../src/fleet/search.js';
+import { type Group, type Grouping, groupRows, labelNames, parseGrouping } from '../../../../src/fleet-rules/group.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { needsLook, parseSort, type Sort, sortRows } from '../../../../src/fleet-rules/rank.js';
+import { labelWord, parseSearch, swapWord } from '../../../../src/fleet-rules/search.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 
-/** One line of the list. A row that has left the fleet keeps its last text until the order is made anew; a group counts nobody then. */
+/**
+ * One line of the list. A row that has left the fleet keeps its last text until the order is made
+ * anew; a group counts nobody then.
+ */
 export type Item =
   | { readonly kind: 'row'; readonly id: string; readonly row: ReadonlySignal<FleetRow> }
   | { readonly kind: 'group'; readonly grouping: Grouping; readonly group: Group };
@@ -44,7 +47,10 @@ export interface ListModel {
   readonly grouping: ReadonlySignal<Grouping | null>;
   readonly items: ReadonlySignal<readonly Item[]>;
   readonly found: ReadonlySignal<Found>;
-  /** The served commit that the counts of groups are of; null: none is, or a search shows parts of the groups only. */
+  /**
+   * The served commit that the counts of groups are of; null: none is, or a search shows parts of
+   * the groups only.
+   */
   readonly head: ReadonlySignal<string | null>;
   /** The order would be another one by now, and waits for pointer and focus to leave the list. */
   readonly waits: ReadonlySignal<boolean>;
@@ -57,10 +63,15 @@ export interface ListModel {
 
 /** Labels that have a place in the column. */
 export const LABELS_SHOWN = 2;
-/** Least time from one order to the next, in milliseconds, as long as nobody asks for another one. */
+/**
+ * Least time from one order to the next, in milliseconds, as long as nobody asks for another one.
+ */
 const ORDER_MS = 1000;
 
-/** What of the fleet is listed, in which order: by the address, anew at most once a second, and never below pointer or focus. */
+/**
+ * What of the fleet is listed, in which order: by the address, anew at most once a second, and
+ * never below pointer or focus.
+ */
 export function createListModel({ store, router }: Pick<App, 'store' | 'router'>): ListModel {
   const query = (name: string): ReadonlySignal<string> => computed(() => router.route.value.query.get(name) ?? '');
   const search = query('q');

@@ -9,7 +9,10 @@ import { LABELS_SHOWN, type ListModel } from './list-model';
 import { Slot, type SlotContext, slotId } from './slot';
 import { createViewport, type Viewport } from './viewport';
 
-/** The lines of the fleet: as many elements as are seen and a few more, however many clients there are. */
+/**
+ * The lines of the fleet: as many elements as are seen and a few more, however many clients there
+ * are.
+ */
 export function FleetList({ app, model }: { readonly app: App; readonly model: ListModel }) {
   const grid = useRef<HTMLDivElement>(null);
   const heads = useRef<HTMLDivElement>(null);
@@ -30,7 +33,8 @@ export function FleetList({ app, model }: { readonly app: App; readonly model: L
     if (lines.current !== null) lines.current.style.height = `${height}px`;
   });
   useEffect(() => () => model.hold(false), [model]);
-  // The heads are as wide as the words of their columns; each line is a grid of its own, and has the same columns by this.
+  // The heads are as wide as the words of their columns; each line is a grid of its own, and has
+  // the same columns by this.
   useEffect(() => {
     const row = heads.current;
     if (row === null) return;

@@ -1,6 +1,6 @@
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { policyStateOf } from '../../../../src/fleet/rank.js';
-import { behind, commit, DASH, integer, NBSP } from '../../../../src/fleet/words.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { policyStateOf } from '../../../../src/fleet-rules/rank.js';
+import { behind, commit, DASH, integer, NBSP } from '../../../../src/fleet-rules/words.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 
 /** The cells of a client as text, so that a cell is drawn again only where its text changes. */

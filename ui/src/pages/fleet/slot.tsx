@@ -1,7 +1,7 @@
 import { type ReadonlySignal, useComputed, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { policyStateOf, sinceOf } from '../../../../src/fleet/rank.js';
-import { age, DASH, moment } from '../../../../src/fleet/words.js';
+import { policyStateOf, sinceOf } from '../../../../src/fleet-rules/rank.js';
+import { age, DASH, moment } from '../../../../src/fleet-rules/words.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import { HealthState, PolicyState } from '../../parts/state';
 import { linkTo } from '../../router';
@@ -31,8 +31,8 @@ export function slotId(slot: number): string {
 }
 
 /**
- * One element of the list. It is made once; as the list moves, it shows another line at another place. Each text is a signal that is
- * bound to its node: what does not change is not touched.
+ * One element of the list. It is made once; as the list moves, it shows another line at another
+ * place. Each text is a signal that is bound to its node: what does not change is not touched.
  */
 export function Slot({ slot, context }: { readonly slot: number; readonly context: SlotContext }) {
   const { items, indexOf, rowHeight, now, labels, at } = context;

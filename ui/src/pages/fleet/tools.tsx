@@ -1,6 +1,6 @@
-import { GROUP_FIELDS, groupingText } from '../../../../src/fleet/group.js';
-import { hasWord, swapWord } from '../../../../src/fleet/search.js';
-import { integer } from '../../../../src/fleet/words.js';
+import { GROUP_FIELDS, groupingText } from '../../../../src/fleet-rules/group.js';
+import { hasWord, swapWord } from '../../../../src/fleet-rules/search.js';
+import { integer } from '../../../../src/fleet-rules/words.js';
 import type { App } from '../../app';
 import { Icon } from '../../parts/icon';
 import { type ListModel, QUICK_FILTERS, QUICK_WORDS } from './list-model';

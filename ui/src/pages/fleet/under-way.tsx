@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { changeTitle } from '../../../../src/fleet/change-words.js';
-import { type Progress, progressOf } from '../../../../src/fleet/progress.js';
-import { commit, count, DASH, integer, measured, moment } from '../../../../src/fleet/words.js';
+import { changeTitle } from '../../../../src/fleet-rules/change-words.js';
+import { type Progress, progressOf } from '../../../../src/fleet-rules/progress.js';
+import { commit, count, DASH, integer, measured, moment } from '../../../../src/fleet-rules/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 import { linkTo } from '../../router';
@@ -12,7 +12,10 @@ interface UnderWayProps {
   readonly change: FleetChange;
 }
 
-/** The change that is on its way to the fleet, or was the last: for how long, and when the first, half, 99 % and the last held it. `others` are held up, too. */
+/**
+ * The change that is on its way to the fleet, or was the last: for how long, and when the first,
+ * half, 99 % and the last held it. `others` are held up, too.
+ */
 export function UnderWay({ app, change, others = 0 }: UnderWayProps & { readonly others?: number | undefined }) {
   const isPast = app.stream.value.kind !== 'live';
   const progress = progressOf(change, app.store.at.value);

@@ -1,13 +1,19 @@
 import { computed, effect, type ReadonlySignal, signal } from '@preact/signals';
 
-/** Which lines of a long list are seen. Each line has the same height, so that its place is its index times that. */
+/**
+ * Which lines of a long list are seen. Each line has the same height, so that its place is its
+ * index times that.
+ */
 export interface Viewport {
   readonly rowHeight: ReadonlySignal<number>;
   /** How many elements there are for lines: those that fit, and a few above and below. */
   readonly slots: ReadonlySignal<number>;
   /** Lines that fit: what Page keys go by. */
   readonly fitting: ReadonlySignal<number>;
-  /** The index of the line that an element shows: as the list moves, elements from one end continue at the other. */
+  /**
+   * The index of the line that an element shows: as the list moves, elements from one end continue
+   * at the other.
+   */
   indexOf(slot: number): number;
   /** The element that shows a line; undefined: none does. */
   slotOf(index: number): number | undefined;
@@ -27,7 +33,9 @@ const BOTTOM_BAR_PX = 64;
 const ABOVE = 4;
 const BELOW = 5;
 
-/** `list`: the element as high as all lines; `heads`: what stays at the top while the page scrolls. */
+/**
+ * `list`: the element as high as all lines; `heads`: what stays at the top while the page scrolls.
+ */
 export function createViewport(win: Window, { list, heads }: { list: HTMLElement; heads: HTMLElement }): Viewport {
   const narrow = win.matchMedia(NARROW);
   const isNarrow = signal(narrow.matches);

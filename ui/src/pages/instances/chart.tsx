@@ -14,7 +14,10 @@ interface ChartProps {
   readonly minutes: readonly number[];
   /** Draws into an element. Another function draws anew. */
   readonly draw: (plots: Plots, target: HTMLElement, options: PlotOptions) => { destroy(): void };
-  /** Beside the title: what the lines are, with the figures of a minute; null: no minute is pointed at. */
+  /**
+   * Beside the title: what the lines are, with the figures of a minute; null: no minute is pointed
+   * at.
+   */
   readonly note: (index: number | null) => ComponentChildren;
 }
 
@@ -25,7 +28,10 @@ async function loadPlots(): Promise<Plots> {
   return { drawLines, drawHeat };
 }
 
-/** A chart of the last hour with its figures. The library that draws it is loaded with the first chart. */
+/**
+ * A chart of the last hour with its figures. The library that draws it is loaded with the first
+ * chart.
+ */
 export function Chart({ title, unit, text, minutes, draw, note }: ChartProps) {
   const ground = useRef<HTMLDivElement>(null);
   const width = useWidth(ground);

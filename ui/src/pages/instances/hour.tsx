@@ -1,7 +1,7 @@
 import { useCallback, useMemo } from 'preact/hooks';
-import { boundOf, type LastHour, type Line } from '../../../../src/fleet/last-hour.js';
-import { countTop, niceTop } from '../../../../src/fleet/time-axis.js';
-import { clock, DASH, duration, integer, NBSP } from '../../../../src/fleet/words.js';
+import { boundOf, type LastHour, type Line } from '../../../../src/fleet-rules/last-hour.js';
+import { countTop, niceTop } from '../../../../src/fleet-rules/time-axis.js';
+import { clock, DASH, duration, integer, NBSP } from '../../../../src/fleet-rules/words.js';
 import { Key, Keys } from '../../charts/key';
 import { Section } from '../../parts/section';
 import { Chart, type Plots } from './chart';

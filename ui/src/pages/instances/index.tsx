@@ -1,8 +1,8 @@
 import './instances.css';
 import { useMemo } from 'preact/hooks';
-import { type LastHour, lastHour } from '../../../../src/fleet/last-hour.js';
-import { own } from '../../../../src/fleet/names-of-others.js';
-import { count, integer, size } from '../../../../src/fleet/words.js';
+import { type LastHour, lastHour } from '../../../../src/fleet-rules/last-hour.js';
+import { own } from '../../../../src/fleet-rules/names-of-others.js';
+import { count, integer, size } from '../../../../src/fleet-rules/words.js';
 import type { InstancesAnswer } from '../../../../src/wire/fleet-views.js';
 import type { PageProps } from '../../app';
 import { Failed, Loading } from '../../parts/empty';

@@ -1,8 +1,11 @@
 import uPlot from 'uplot';
-import { heat } from '../../../../src/fleet/last-hour.js';
+import { heat } from '../../../../src/fleet-rules/last-hour.js';
 import { DASHES } from './dashes';
 
-/** Charts of the last hour on a canvas. The colours are those of the page at the time of the call: a switch of the theme draws anew. */
+/**
+ * Charts of the last hour on a canvas. The colours are those of the page at the time of the call: a
+ * switch of the theme draws anew.
+ */
 
 export interface PlotLine {
   readonly name: string;

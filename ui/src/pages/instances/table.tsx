@@ -1,5 +1,5 @@
-import { fieldWord } from '../../../../src/fleet/search.js';
-import { age, DASH, duration, integer, NBSP, size } from '../../../../src/fleet/words.js';
+import { fieldWord } from '../../../../src/fleet-rules/search.js';
+import { age, DASH, duration, integer, NBSP, size } from '../../../../src/fleet-rules/words.js';
 import type { FleetInstance } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 import { Heads } from '../../parts/heads';

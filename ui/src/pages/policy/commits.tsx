@@ -1,6 +1,6 @@
-import { errorLine } from '../../../../src/fleet/change-words.js';
-import { type CommitLook, commitLook } from '../../../../src/fleet/commit-look.js';
-import { commit as short } from '../../../../src/fleet/words.js';
+import { errorLine } from '../../../../src/fleet-rules/change-words.js';
+import { type CommitLook, commitLook } from '../../../../src/fleet-rules/state-words.js';
+import { commit as short } from '../../../../src/fleet-rules/words.js';
 import type { PolicyCommit } from '../../../../src/wire/fleet-views.js';
 import type { App } from '../../app';
 import { Icon, type IconName } from '../../parts/icon';

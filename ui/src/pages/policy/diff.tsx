@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { hunkTitle, openFiles } from '../../../../src/fleet/policy-files.js';
-import { count, integer } from '../../../../src/fleet/words.js';
+import { hunkTitle, openFiles } from '../../../../src/fleet-rules/policy-files.js';
+import { count, integer } from '../../../../src/fleet-rules/words.js';
 import type { FileDiff, PolicyDiffAnswer } from '../../../../src/wire/fleet-views.js';
 import { Button } from '../../parts/button';
 

@@ -1,6 +1,6 @@
 import { Fragment } from 'preact';
-import { baseName, byDirectory } from '../../../../src/fleet/policy-files.js';
-import { count, integer, size } from '../../../../src/fleet/words.js';
+import { baseName, byDirectory } from '../../../../src/fleet-rules/policy-files.js';
+import { count, integer, size } from '../../../../src/fleet-rules/words.js';
 import type { PolicyFile, PolicyFilesAnswer } from '../../../../src/wire/fleet-views.js';
 import { Banner } from '../../parts/banner';
 import { Heads } from '../../parts/heads';

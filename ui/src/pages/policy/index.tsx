@@ -1,6 +1,6 @@
 import './policy.css';
-import { errorPlace } from '../../../../src/fleet/change-words.js';
-import { age, count, commit as short } from '../../../../src/fleet/words.js';
+import { errorPlace } from '../../../../src/fleet-rules/change-words.js';
+import { age, count, commit as short } from '../../../../src/fleet-rules/words.js';
 import type {
   PolicyCommit,
   PolicyDiffAnswer,
@@ -83,7 +83,10 @@ function lastLook({ last_look: at, last_look_result: result }: PolicySourceAnswe
 /** Warnings of a commit that are shown. */
 const WARNINGS = 5;
 
-/** What is to know of the served commit; that the source fails, or its newest commit is refused, is said above every page. */
+/**
+ * What is to know of the served commit; that the source fails, or its newest commit is refused, is
+ * said above every page.
+ */
 function Notes({ source: { status } }: { readonly source: PolicySourceAnswer }) {
   if (status === null) return null;
   const { wanted, warnings = [] } = status;
@@ -171,7 +174,10 @@ function Chosen({ app, source: { commits }, query }: ChosenProps) {
   );
 }
 
-/** The commit before one that was not refused: what clients held before. undefined: the server knows best. */
+/**
+ * The commit before one that was not refused: what clients held before. undefined: the server knows
+ * best.
+ */
 function baseOf(commits: readonly PolicyCommit[], to: string): string | undefined {
   const at = commits.findIndex(({ hash }) => hash === to);
   if (at === -1) return undefined;
@@ -229,7 +235,7 @@ function NoSource() {
   return (
     <Empty title="No policy source">
       <p>This server serves no policy. Give it a repository, or a bundle server, and start it again:</p>
-      <pre>SYNC_POLICY_REPO_URL=https://example.com/policies.git sync-server run</pre>
+      <pre>SYNC_POLICY_REPO_URL=https://example.com/policies.git policysync server</pre>
     </Empty>
   );
 }

@@ -19,7 +19,9 @@ const REASONS: Readonly<Record<SignInProps['why'], string>> = {
   left: 'You are signed out.',
 };
 
-/** Takes a token for a session. The address stays, so that who signs in is where the link led to. */
+/**
+ * Takes a token for a session. The address stays, so that who signs in is where the link led to.
+ */
 export function SignInPage({ app, why }: SignInProps) {
   const problem = useSignal<string | undefined>(undefined);
   const isBusy = useSignal(false);
@@ -91,7 +93,10 @@ export function SignInPage({ app, why }: SignInProps) {
   );
 }
 
-/** What is wrong with the token, and what to do. The server has a sentence for each way that a token is of no use. */
+/**
+ * What is wrong with the token, and what to do. The server has a sentence for each way that a token
+ * is of no use.
+ */
 function problemText(error: unknown): string {
   if (!(error instanceof ApiError)) return String(error);
   const isOfToken = error.status === 401 || error.code === 'sign_in_refused';

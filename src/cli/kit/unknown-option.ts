@@ -1,0 +1,66 @@
+import type { Command } from 'commander';
+import { didYouMean, meantNames } from '../../lib/settings/similar-name.js';
+
+/** The flag that the parser does not know, without its value, which may be a secret. */
+function unknownFlag(text: string): string | undefined {
+  return /unknown option '(--[^'=]+)/.exec(text)?.[1];
+}
+
+/**
+ * What is said of an unknown flag of a command that takes all settings: the setting that was
+ * probably meant.
+ */
+export function hintAtSettings(command: Command): void {
+  // The parser's own search knows only the flags of the short help.
+  command.showSuggestionAfterError(false).configureOutput({
+    outputError: (text, write) => {
+      const flag = unknownFlag(text);
+      write(flag === undefined ? text : said(flag, didYouMean(flag, longNames(command))));
+    },
+  });
+}
+
+/**
+ * Says of a flag before a command, where other programs may take theirs, that it stands after it:
+ * of a whole program, once it is made.
+ */
+export function hintAtOrder(program: Command): void {
+  for (const group of groups(program)) {
+    group.configureOutput({
+      outputError: (text, write) => {
+        const flag = unknownFlag(text);
+        write(flag === undefined ? text : said(flag, orderHint(flag, group)));
+      },
+    });
+  }
+}
+
+function orderHint(flag: string, group: Command): string {
+  const takers = new Map<string, Command>();
+  for (const command of leaves(group))
+    for (const name of longNames(command)) if (!takers.has(name)) takers.set(name, command);
+  const [meant] = meantNames(flag, [...takers.keys()]);
+  const taker = takers.get(meant ?? '');
+  return taker === undefined ? '' : `: options stand after the command, as in \`${calledAs(taker)} ${meant}\``;
+}
+
+function said(flag: string, hint: string): string {
+  return `error: unknown option '${flag}'${hint}\n`;
+}
+
+function longNames({ options }: Command): string[] {
+  return options.flatMap(({ long }) => long ?? []);
+}
+
+function calledAs(command: Command): string {
+  return command.parent === null ? command.name() : `${calledAs(command.parent)} ${command.name()}`;
+}
+
+/** The commands that have commands. */
+function groups(command: Command): Command[] {
+  return command.commands.length === 0 ? [] : [command, ...command.commands.flatMap(groups)];
+}
+
+function leaves(command: Command): Command[] {
+  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : leaves(child)));
+}

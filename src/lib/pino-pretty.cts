@@ -1,2 +1,0 @@
-// A module of its own, which `log-pretty.ts` loads at once and only when it is needed: an import would wait.
-module.exports = require('pino-pretty');

@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto';
+import { SyncError } from '../../../lib/errors.js';
+
+/** For `Retry-After`: the keeper tries to reconnect every few seconds. */
+const RETRY_AFTER_SECONDS = 2;
+
+/**
+ * `backbone_unavailable`: no response, or a late one. `what` names the backbone without its
+ * secrets.
+ */
+export function unavailable(what: string, reason: string, cause?: unknown): SyncError {
+  return new SyncError('backbone_unavailable', messageOf(what, reason), {
+    cause,
+    retryable: true,
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  });
+}
+
+/** `presence_unavailable`: the log works, and what instances tell each other beside it does not. */
+export function presenceUnavailable(what: string, reason: string, cause?: unknown): SyncError {
+  return new SyncError('presence_unavailable', messageOf(what, reason), { cause, retryable: true });
+}
+
+/**
+ * `backbone_replaced`: the backbone no longer holds the log that this instance has read (design
+ * D25).
+ */
+export function replaced(what: string, reason: string): SyncError {
+  return new SyncError('backbone_replaced', messageOf(what, reason), { retryable: true });
+}
+
+/** `log_conflict`: the expectation of an append does not hold. */
+export function conflict(what: string): SyncError {
+  return new SyncError('log_conflict', messageOf(what, 'another instance appended a row first'), { retryable: true });
+}
+
+/** `log_unwritable`: the backbone responded, and has written nothing. */
+export function unwritable(what: string, cause: unknown): SyncError {
+  return new SyncError('log_unwritable', `${what} refused to write`, { cause, retryable: true });
+}
+
+/** A reason may be the text of an error that names the backbone already. */
+function messageOf(what: string, reason: string): string {
+  return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;
+}
+
+/** A `dedup` text as a key of bounded length, in characters that every backbone accepts. */
+export function shortKey(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
