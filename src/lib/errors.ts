@@ -316,9 +316,9 @@ export const ERROR_CODES = {
   },
   log_damaged: {
     status: 500,
-    cause: 'The update log cannot be read: the file is damaged, or a newer version wrote it.',
+    cause: 'The update log cannot be read: it is damaged, or a newer version or another program wrote it.',
     remedy:
-      'Restore the file that the message names, or move it away: the server then starts an empty log, and clients keep what they have.',
+      'Restore what the message names, or move the file away: the server then starts an empty log, and clients keep what they have.',
   },
   log_conflict: {
     status: 409,

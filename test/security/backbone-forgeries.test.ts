@@ -4,6 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { type JetStreamClient, jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
 import { Redis } from 'ioredis';
+import pg from 'pg';
 import { type Logger, Secret, silentLogger } from '../../src/lib/observe/log.js';
 import { openBackbone } from '../../src/server/log/backbone/open-backbone.js';
 import { FoldedLog } from '../../src/server/log/folded-log.js';
@@ -41,11 +42,26 @@ async function instance({ uri }: BackboneServer, name: string) {
 }
 
 /** Whether an instance stands before a row, names it, and lost nothing else. */
-async function standsBefore(one: Awaited<ReturnType<typeof instance>>, what: string): Promise<void> {
+async function standsBefore(one: Awaited<ReturnType<typeof instance>>, what: string, head = 1): Promise<void> {
   await until(() => !one.log.status.up, { withinMs: 10_000, what: `${what}: it says so` });
   const { status } = one.log;
   assert.match(status.up ? 'up' : status.reason, /^record \S+ of the update log/, what);
-  assert.deepEqual([one.log.head, one.store.status.up, one.losses()], [1, true, 0], what);
+  assert.deepEqual([one.log.head, one.store.status.up, one.losses()], [head, true, 0], what);
+}
+
+/** What has seen a row, and looks whether the log still has it, must not take a forged one for its own. */
+async function looksAgain(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 4 * TIMES.lookMs));
+}
+
+/** A row where the next one belongs: the store says so, and stays connected. */
+async function refusesToAppend({ store }: Awaited<ReturnType<typeof instance>>, what: string): Promise<void> {
+  await assert.rejects(
+    store.append([{ kind: 'update', body: body('/c') }]),
+    { code: 'log_damaged', message: /^record \S+ of the update log comes after its last one/ },
+    what,
+  );
+  assert(store.status.up, what);
 }
 
 /** One that starts all the same is ended: it would keep this process for ever. */
@@ -90,13 +106,32 @@ await suite('Redis', (server) => {
         await client.xadd(`{${name}}:log`, id, ...fields);
         await standsBefore(one, what);
         const asked = await commands(client);
-        await new Promise((resolve) => setTimeout(resolve, 300));
+        await looksAgain();
         const more = (await commands(client)) - asked;
-        assert(more < 100, `${what}: ${more} calls in 0.3 s`);
+        assert(more < 100, `${what}: ${more} calls in 3 looks`);
+        await standsBefore(one, `${what}, after several looks`);
+        if (id === '2-0') await refusesToAppend(one, what);
         await refusesToStart(server(), name, what);
       } finally {
         client.disconnect();
       }
+    }
+  });
+
+  test('a row far after the head, or one with a head and without a time, is no sign of another log', async () => {
+    const client = redis();
+    try {
+      await using one = await instance(server(), 'late');
+      await client.xadd('{late}:log', '4-0', 'k', 'update', 't', '1', 'b', body('/b'));
+      await standsBefore(one, 'after the head', 0);
+      await using other = await instance(server(), 'timeless');
+      await other.store.append([{ kind: 'update', body: body('/a') }]);
+      await client.xadd('{timeless}:log', '2-0', 'k', 'update', 't', 'soon', 'b', body('/b'));
+      await client.hset('{timeless}:meta', 'head', 2);
+      await looksAgain();
+      await standsBefore(other, 'a time that is none');
+    } finally {
+      client.disconnect();
     }
   });
 
@@ -113,6 +148,33 @@ await suite('Redis', (server) => {
       await until(() => one.store.status.up, { withinMs: 10_000, what: 'it is back when the head is' });
     } finally {
       client.disconnect();
+    }
+  });
+});
+
+await suite('Postgres', (server) => {
+  test('a row after the head is named, stops no look, and is in the way of no other server', async () => {
+    const client = new pg.Client({ connectionString: server().uri });
+    await client.connect();
+    try {
+      for (const seq of [2, 7]) {
+        const name = `after${seq}`;
+        await using one = await instance(server(), name);
+        await one.store.append([{ kind: 'update', body: body('/a') }]);
+        await until(() => one.log.head === 1, { withinMs: 10_000, what: 'the first row' });
+        await client.query(`INSERT INTO "${name}_log" VALUES ($1, 'update', 1, $2)`, [seq, body('/b')]);
+        await standsBefore(one, name);
+        await looksAgain();
+        await standsBefore(one, `${name}, after several looks`);
+        assert.deepEqual(
+          (await one.store.scan({ after: 0 }, 10, [])).map((row) => row.seq),
+          [1],
+        );
+        if (seq === 2) await refusesToAppend(one, name);
+        await refusesToStart(server(), name, name);
+      }
+    } finally {
+      await client.end();
     }
   });
 });

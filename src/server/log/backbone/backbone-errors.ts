@@ -39,6 +39,15 @@ export function unwritable(what: string, cause: unknown): SyncError {
   return new SyncError('log_unwritable', `${what} refused to write`, { cause, retryable: true });
 }
 
+/**
+ * `log_damaged`: a row where the next one belongs, which another program wrote. `id` is its name in
+ * the backbone.
+ */
+export function rowAfterHead(id: string | number): SyncError {
+  const text = `record ${id} of the update log comes after its last one: another program wrote it, and nothing can be appended`;
+  return new SyncError('log_damaged', text);
+}
+
 /** A reason may be the text of an error that names the backbone already. */
 function messageOf(what: string, reason: string): string {
   return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;

@@ -4,7 +4,7 @@ import type { Client, ClientConfig } from 'pg';
 import { errorText, SyncError } from '../../../lib/errors.js';
 import { hexId } from '../../../lib/run/hex-id.js';
 import type { Durability } from '../log-store.js';
-import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { conflict, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
 import { connectHiding } from './hidden-password.js';
 import {
   NOW_MS,
@@ -275,6 +275,7 @@ export class PostgresSession implements Session {
     if (state === STATE.otherEpoch)
       return replaced(what, 'the update log was emptied or replaced: it has another epoch');
     if (state === STATE.conflict) return conflict(what);
+    if (state === '23505') return rowAfterHead(keyOf(error));
     // Disk full, row too large, and read-only: managed servers become so before their disk is full.
     if (state === '53100' || state === '54000' || state === '25006') return unwritable(what, error);
     // Statement timeout, lock timeout, deadlock, or what may not be done: the connection is still
@@ -290,6 +291,12 @@ const MISSING = /^(42P01|42883)$/;
 /** The SQLSTATE of an error response; an empty text: it is none. */
 function stateOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** The key that is taken: of all that is written, only a seq may be (`postgres-schema.ts`). */
+function keyOf(error: unknown): string {
+  const detail = error instanceof Error && 'detail' in error ? String(error.detail) : '';
+  return /=\((\d{1,20})\)/.exec(detail.slice(0, 200))?.[1] ?? 'of the next place';
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   SHORT_ROW,
   type StoredRow,
 } from '../log-store.js';
-import { shortKey } from './backbone-errors.js';
+import { rowAfterHead, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { forgetDedup, NOW_MS, postgresNames } from './postgres-schema.js';
 import { type PostgresPlace, PostgresSession } from './postgres-session.js';
@@ -42,6 +42,11 @@ export async function openPostgresStore(
   return new PostgresStore(keeper, place.names, options.dedup);
 }
 
+/** Rows are committed with the head that names them: no row of ours comes after it. */
+interface PlacedRow extends StoredRow {
+  readonly isAfterHead: boolean;
+}
+
 class PostgresStore extends BackboneStore<PostgresSession> {
   readonly presence: Presence;
   readonly #names: PostgresPlace['names'];
@@ -65,7 +70,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
       const rows = await this.#rows('retired_ms IS NULL AND seq > $1', 'seq', [after, PAGE]);
       const last = rows.at(-1);
       if (last === undefined) return;
-      this.keeper.saw(last);
+      this.keeper.saw(rows.findLast(({ isAfterHead }) => !isAfterHead));
       yield rows;
       after = last.seq;
     }
@@ -97,15 +102,20 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     await this.keeper.call((session) => session.probe(this.epoch, bytes), { bytes });
   }
 
-  protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
-    return this.#rows('seq > $1', 'seq', [after, limit]);
+  protected async rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
+    const rows = await this.#rows('seq > $1', 'seq', [after, limit]);
+    const [first] = rows;
+    if (first?.isAfterHead === true) throw rowAfterHead(first.seq);
+    return rows.filter(({ isAfterHead }) => !isAfterHead);
   }
 
   /** The sizes of rows are known without their texts. */
   protected async look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
     const [where, order, seq] =
       'after' in from ? ['seq > $1', 'seq', from.after] : ['seq < $1', 'seq DESC', from.before];
-    const page = `SELECT *, octet_length(body) AS size FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
+    const { row, meta } = this.#names;
+    const page = `SELECT *, octet_length(body) AS size FROM ${row} WHERE ${where} AND seq <= (SELECT head FROM ${meta})
+      ORDER BY ${order} LIMIT $2`;
     const sized = `SELECT *, sum(size) OVER (ORDER BY ${order}) - size AS before FROM (${page}) page`;
     const fits = filter.map(
       (_, index) => `EXISTS (SELECT FROM unnest($${index + 3}::text[]) t WHERE strpos(body, t) > 0)`,
@@ -152,12 +162,13 @@ class PostgresStore extends BackboneStore<PostgresSession> {
    * Rows in an order. `values`: the seq to start from, and the limit. Returns fewer than the limit
    * if they are large.
    */
-  #rows(where: string, order: string, values: readonly [number, number]): Promise<StoredRow[]> {
+  #rows(where: string, order: string, values: readonly [number, number]): Promise<PlacedRow[]> {
     const page = `SELECT * FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
     const sized = `SELECT *, sum(octet_length(body)) OVER (ORDER BY ${order}) - octet_length(body) AS before FROM (${page}) page`;
-    const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", body
+    const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", body,
+        seq > (SELECT head FROM ${this.#names.meta}) AS "isAfterHead"
       FROM (${sized}) sized WHERE before < ${PAGE_CHARS} ORDER BY sized.${order}`;
-    return this.keeper.call((session) => session.read<StoredRow>(text, values));
+    return this.keeper.call((session) => session.read<PlacedRow>(text, values));
   }
 }
 

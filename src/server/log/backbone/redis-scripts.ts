@@ -10,7 +10,12 @@ import { PAGE_CHARS, SCAN_CHARS, SHORT_ROW } from '../log-store.js';
 export const REDIS_FORM = 2;
 
 /** Prefixes of the error replies of these scripts. */
-export const ERROR_PREFIX = { otherEpoch: 'PSEPOCH', conflict: 'PSCONFLICT', damaged: 'PSDAMAGED' };
+export const ERROR_PREFIX = {
+  otherEpoch: 'PSEPOCH',
+  conflict: 'PSCONFLICT',
+  damaged: 'PSDAMAGED',
+  afterHead: 'PSAFTER',
+};
 
 const NOW = `local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))`;
@@ -92,7 +97,12 @@ for i = 6, #ARGV, 3 do
   else
     head = head + 1
     local seq = string.format('%.0f', head)
-    redis.call('XADD', KEYS[2], seq .. '-0', 'k', kind, 't', now, 'b', body)
+    local added = redis.pcall('XADD', KEYS[2], seq .. '-0', 'k', kind, 't', now, 'b', body)
+    if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
+      return redis.error_reply('${ERROR_PREFIX.afterHead} ' .. seq .. '-0')
+    elseif type(added) == 'table' then
+      return added
+    end
     redis.call('HSET', KEYS[1], 'head', seq, 'last_' .. kind, seq)
     if text ~= '' then
       redis.call('HSET', KEYS[3], text, seq .. ' ' .. now)
@@ -116,17 +126,19 @@ return 1`;
 /**
  * Reads rows from a seq on, up to a number of rows or of bytes, in small chunks: as many as fit, if
  * they are as large as those before. What stands beside a place is among them, wherever a page or a
- * chunk begins.
+ * chunk begins; what stands after the head is none of them, and the first such id is returned, too.
  */
 const PAGE = `
 local function page(from, count)
   local rows, size = {}, 0
+  local head = tonumber(redis.call('HGET', KEYS[1], 'head')) or 0
   local start = string.format('%.0f-1', from - 1)
   while #rows < count and size < ${PAGE_CHARS} do
     local fit = math.max(1, math.floor((${PAGE_CHARS} - size) * #rows / math.max(size, 1)))
     local some = redis.call('XRANGE', KEYS[2], start, '+', 'COUNT', math.min(count - #rows, fit, 16))
     if #some == 0 then break end
     for _, row in ipairs(some) do
+      if tonumber(string.match(row[1], '^%d+')) > head then return rows, row[1] end
       rows[#rows + 1] = row
       size = size + #(row[2][6] or '')
     end
@@ -136,11 +148,14 @@ local function page(from, count)
   return rows
 end`;
 
-/** KEYS meta, log. ARGV epoch, first seq, count. Returns rows in order. */
+/**
+ * KEYS meta, log. ARGV epoch, first seq, count. Returns rows in order, and the id of an entry that
+ * follows them after the head.
+ */
 export const READ = `
 ${SAME_EPOCH}
 ${PAGE}
-return page(tonumber(ARGV[2]), tonumber(ARGV[3]))`;
+return { page(tonumber(ARGV[2]), tonumber(ARGV[3])) }`;
 
 /**
  * KEYS meta, log. ARGV epoch, command, first seq, count, then for each list of the filter the
@@ -170,7 +185,7 @@ local function fits(body)
   return true
 end
 local command, from, count = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local ends, step = '+', 1
+local ends, step = string.format('%.0f-0', tonumber(redis.call('HGET', KEYS[1], 'head')) or 0), 1
 if command == 'XREVRANGE' then ends, step = '-', -1 end
 local rows, size = {}, 0
 while #rows < count and size < ${SCAN_CHARS} and from > 0 do

@@ -3,7 +3,7 @@ import type { Redis, RedisOptions } from 'ioredis';
 import { errorText, SyncError } from '../../../lib/errors.js';
 import { hexId } from '../../../lib/run/hex-id.js';
 import type { Durability } from '../log-store.js';
-import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { conflict, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
 import { connectHiding } from './hidden-password.js';
 import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW, SEND_MAIL } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
@@ -246,6 +246,7 @@ export class RedisSession implements Session {
     const text = errorText(error);
     if (text.startsWith(ERROR_PREFIX.otherEpoch)) return replaced(what, text.slice(ERROR_PREFIX.otherEpoch.length + 1));
     if (text.startsWith(ERROR_PREFIX.conflict)) return conflict(what);
+    if (text.startsWith(ERROR_PREFIX.afterHead)) return rowAfterHead(text.slice(ERROR_PREFIX.afterHead.length + 1));
     if (text.startsWith(ERROR_PREFIX.damaged)) return new SyncError('log_damaged', `${what}: ${text}`);
     if (/^(OOM|MISCONF)\b/.test(text)) return unwritable(what, error);
     // The connection is still usable.

@@ -14,7 +14,7 @@ import type {
   ScannedRow,
   StoredRow,
 } from '../log-store.js';
-import { shortKey } from './backbone-errors.js';
+import { rowAfterHead, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import {
   APPEND,
@@ -93,9 +93,15 @@ class RedisStore extends BackboneStore<RedisSession> {
     await this.#run(PROBE, [this.#keys.meta], [this.epoch, bytes], bytes);
   }
 
-  protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
+  /** Rows before one that is damaged are returned without it: they are true. */
+  protected async rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     const { meta, log } = this.#keys;
-    return this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
+    const reply = await this.#run(READ, [meta, log], [this.epoch, after + 1, limit]);
+    const [raw, afterHead] = reply as [RawRow[], string?];
+    const beside = raw.findIndex(([id]) => !isPlace(id));
+    if (beside > 0) return raw.slice(0, beside).map(storedRow);
+    if (raw.length === 0 && afterHead !== undefined) throw rowAfterHead(afterHead);
+    return raw.map(storedRow);
   }
 
   protected async look(from: ScanFrom, limit: number, filter: RowFilter): Promise<readonly ScannedRow[]> {
@@ -104,7 +110,7 @@ class RedisStore extends BackboneStore<RedisSession> {
     const lists = filter.flatMap((texts) => [texts.length, ...texts]);
     const rows = (await this.#run(SCAN, [meta, log], [this.epoch, command, seq, limit, ...lists])) as RawScanned[];
     return rows.map(([id, kind, timeMs, chars, fits, body]) => ({
-      ...{ seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), chars },
+      ...{ seq: Number.parseInt(id, 10), kind, timeMs: timeMs === '' ? Number.NaN : Number(timeMs), chars },
       ...{ fits: fits === 1, body: body ?? undefined },
     }));
   }
@@ -126,10 +132,6 @@ class RedisStore extends BackboneStore<RedisSession> {
   #run(script: string, keys: readonly string[], args: readonly (string | number)[], bytes = 0): Promise<unknown> {
     return this.keeper.call((session) => session.run(script, keys, args), { bytes });
   }
-
-  async #rows(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<StoredRow[]> {
-    return ((await this.#run(script, keys, args)) as RawRow[]).map(storedRow);
-  }
 }
 
 /** Id, and the fields `k` (kind), `t` (time), `b` (body) in this order. */
@@ -143,9 +145,12 @@ type RawScanned = [string, RowKind, string, number, number, string | null];
  * place.
  */
 function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {
-  if (!/^\d{1,16}-0$/.test(id))
-    throw new SyncError('log_damaged', `record ${id} of the update log has no place of a row`);
+  if (!isPlace(id)) throw new SyncError('log_damaged', `record ${id} of the update log has no place of a row`);
   return { seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), body };
+}
+
+function isPlace(id: string): boolean {
+  return /^\d{1,16}-0$/.test(id);
 }
 
 function redisPresence(

@@ -246,9 +246,12 @@ export class SessionKeeper<S extends Session> {
     for (const listener of [...this.#listeners]) listener();
   }
 
-  /** Remembers a row that was read: a log that does not have it was replaced. */
+  /**
+   * Remembers a row that was read: a log that does not have it was replaced. One whose time is none
+   * is damaged, which whoever applies it says.
+   */
   saw(row: { readonly seq: number; readonly timeMs: number } | undefined): void {
-    if (row === undefined) return;
+    if (row === undefined || Number.isNaN(row.timeMs)) return;
     if (row.seq > this.#seen.seq) this.#seen = { seq: row.seq, timeMs: row.timeMs };
     this.sawHead(row.seq);
   }
