@@ -73,7 +73,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   },
   'src/client/position/position-waits.ts': { '#waiting': 'underWay' },
   'src/client/position/position.ts': {
-    ...{ '#beyond': 'server', '#open': 'server', '#seqOf': 'server' },
+    ...{ '#beyond': 'server', '#lacking': 'server', '#seqOf': 'server' },
     ...{ '#replaced': 'server', '#seen': 'server', '#notified': 'server', '#topics': 'program' },
   },
   'src/client/reconcile/desired-entries.ts': { '#removals': 'held' },

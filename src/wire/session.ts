@@ -38,8 +38,8 @@ const seqs = z.array(seq).max(MAX_LISTED_SEQS);
 
 /**
  * How far a client is in a log (design D20). Everything up to `applied_through` is applied or
- * listed as `unresolved` (fetch or engine fails; it is retried); `applied_beyond` are applied ones
- * above it.
+ * listed as `unresolved` (it is fetched or written, or that fails and is retried; the same of what
+ * has replaced it); `applied_beyond` are applied ones above it.
  */
 export const position = z.object({
   epoch: z.string().max(200),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type StartedCommand, startCommand } from '../support/command.js';
+import { startDataSource } from '../support/data-source.js';
 import { freeze } from '../support/frozen-process.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
 import { freePort, startOpa, type TestOpa, testOpa } from '../support/opa.js';
@@ -79,6 +80,44 @@ describe('a publisher that waits until all clients have applied its update', () 
     // No wait here: that is what the answer promises.
     const { json } = await request(`${otherOpa.url}/v1/data/users`);
     assert.deepEqual([await one.data('/users'), field(json, 'result')], [{ ann: 1 }, { ann: 1 }]);
+  });
+
+  it('waits for what has replaced its update, until the engines hold that', async () => {
+    await using source = await startDataSource();
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    source.answer('/first', { fault: 'silent' });
+    source.answer('/second', { text: '{"revoked":true}', after: released });
+    const entry = (path: string): object => ({ url: source.url + path, data: undefined, dst_path: '/grants' });
+    await publishWaiting(server, '10s', { dst_path: '/grants', data: { revoked: false } });
+    let ended: Answer | undefined;
+    const first = publishWaiting(server, '60s', entry('/first')).then((answer) => {
+      ended = answer;
+      return answer;
+    });
+    await until(() => source.count('/first') === 2, { withinMs: 20_000, what: 'both fetch the first' });
+    const second = await postJson(`${server.url}/data/config`, {
+      entries: [{ topics: [TOPIC], ...entry('/second') }],
+      reason: 'test',
+    });
+    const seq = field(second.json, 'seq');
+    const hasComeTo = async (id: string): Promise<boolean> => {
+      const { json } = await request(`${server.url}/clients?id=${id}`);
+      return (field(json, 'clients', 0, 'data', 'held', 'unresolved') as number[]).includes(Number(seq));
+    };
+    await until(async () => (await hasComeTo('one')) && (await hasComeTo('other')), {
+      withinMs: 20_000,
+      what: 'the server knows that both have learned of the second',
+    });
+    assert.deepEqual(await one.data('/grants'), { revoked: false });
+    assert.equal(ended, undefined, 'the engines hold neither of the two');
+    release();
+    const answer = await first;
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(await one.data('/grants'), { revoked: true });
+    await publishWaiting(server, '10s', { dst_path: '/grants', data: {} }); // clients that come later have no source to ask
   });
 
   it('is told of a frozen client with 202, and 200 again when that has thawed', async () => {

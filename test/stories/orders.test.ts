@@ -85,8 +85,12 @@ describe('a client that starts', () => {
         assert.deepEqual(undecided(lines), [], what);
         const failed = lines.filter((line) => line.startsWith('failed: initial-load'));
         assert.deepEqual(failed, [], what);
-        first ??= said;
-        assert.deepEqual(said, first, what);
+        const { 'position: ': position, ...rest } = said;
+        // Who has learned of the third update knows that the engine holds neither it nor what has replaced a part of it.
+        const hasThird = order.indexOf('updates') < order.indexOf('notice');
+        assert.equal(position, hasThird ? '4 of one, without 3, 4' : '4 of one, without 4', what);
+        first ??= rest;
+        assert.deepEqual(rest, first, what);
       }
       assert.equal(first?.['state: '], 'ready, not healthy');
       assert.equal(first['holds: '], '{"app":{"other":1},"s":{"s":1},"teams":{"a":1},"users":{"ann":1}}');

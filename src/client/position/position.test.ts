@@ -14,6 +14,8 @@ class NaiveWorld {
   readonly log: { seq: number; topics: readonly string[]; prev: Record<string, number> }[] = [];
   readonly learned = new Set<number>();
   readonly open = new Set<number>();
+  /** Updates that another one has replaced before the engine had them, by that one. */
+  readonly behind = new Map<number, number[]>();
   wire: number[] = [];
   /**
    * A notice was lost on a connection that stayed: known only to the model until something tells
@@ -73,18 +75,30 @@ class NaiveWorld {
 
   settle(seq: number): void {
     this.open.delete(seq);
+    this.behind.delete(seq);
     this.tracker.closed(`entry ${seq}`);
+  }
+
+  /** An update replaces an earlier one, neither of which the engine holds. */
+  replace(seq: number, by: number): void {
+    this.open.delete(seq);
+    this.behind.set(by, [...(this.behind.get(by) ?? []), seq, ...(this.behind.get(seq) ?? [])]);
+    this.behind.delete(seq);
+    this.tracker.replaced(`entry ${seq}`, `entry ${by}`);
+  }
+
+  /** What the engine holds neither itself nor replaced. */
+  get lacking(): number[] {
+    return [...new Set([...this.open, ...[...this.behind.values()].flat()])].sort((x, y) => x - y);
   }
 
   check(): void {
     const { position } = this.tracker;
     assert(position !== undefined);
-    assert.deepEqual(
-      position.unresolved,
-      [...this.open].sort((x, y) => x - y),
-    );
+    const { lacking } = this;
+    assert.deepEqual(position.unresolved, lacking);
     for (const seq of position.applied_beyond) {
-      assert(this.learned.has(seq) && !this.open.has(seq) && seq > position.applied_through);
+      assert(this.learned.has(seq) && !lacking.includes(seq) && seq > position.applied_through);
     }
     if (this.lost) return; // The client cannot know yet; `heartbeat` below tells it.
     for (const { seq } of this.log) {
@@ -123,6 +137,14 @@ const step = fc.oneof(
       const open = [...world.open];
       const seq = open[n % Math.max(1, open.length)];
       if (seq !== undefined) world.settle(seq);
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(fc.nat(), fc.nat()).map(([n, m]) => (world: NaiveWorld) => {
+      const open = [...world.open];
+      const [one = 0, other = 0] = [n, m].map((at) => open[at % Math.max(1, open.length)]);
+      if (one !== other) world.replace(Math.min(one, other), Math.max(one, other));
     }),
   },
 );
@@ -177,7 +199,7 @@ test('what was lost on one topic counts as known no sooner than it was read, wha
   assert.deepEqual(known(), [true, true, true, true]);
 });
 
-test('what was replaced before the engine had it is applied, and shows with what replaced it', () => {
+test('what was replaced before the engine had it is applied when what replaced it is', () => {
   const tracker = new PositionTracker(['a']);
   tracker.enter('e');
   tracker.opened(1, 'one');
@@ -186,16 +208,85 @@ test('what was replaced before the engine had it is applied, and shows with what
   tracker.pulled(3, true);
   tracker.replaced('one', 'two');
   tracker.replaced('two', 'three');
-  assert.deepEqual(tracker.position?.unresolved, [3]);
+  tracker.hidden(2, 'three');
+  const hidden = (): boolean[] => [1, 2, 3].map((seq) => tracker.isHidden(seq));
   assert.deepEqual(
-    [1, 2, 3].map((seq) => tracker.isHidden(seq)),
-    [true, true, true],
+    [tracker.position?.unresolved, hidden()],
+    [
+      [1, 2, 3],
+      [true, true, true],
+    ],
   );
   tracker.closed('three');
-  assert.deepEqual(
-    [1, 2, 3].map((seq) => tracker.isHidden(seq)),
-    [false, false, false],
-  );
+  assert.deepEqual([tracker.position?.unresolved, hidden()], [[], [false, false, false]]);
+});
+
+test('an update of two entries is applied when both are, each itself or by what replaced it', () => {
+  const tracker = new PositionTracker(['a']);
+  tracker.enter('e');
+  for (const [seq, id] of [
+    [1, 'one /x'],
+    [1, 'one /y'],
+    [2, 'two /x'],
+    [2, 'two /y'],
+  ] as const)
+    tracker.opened(seq, id);
+  tracker.pulled(2, true);
+  tracker.replaced('one /x', 'two /x');
+  tracker.replaced('one /y', 'two /y');
+  tracker.closed('two /x');
+  assert.deepEqual(tracker.position?.unresolved, [1, 2]);
+  tracker.closed('two /y');
+  assert.deepEqual(tracker.position?.unresolved, []);
+});
+
+test('what a load left out is applied once the engine holds what may stand for it', () => {
+  const tracker = new PositionTracker(['a']);
+  tracker.enter('e');
+  tracker.pulled(4, true);
+  // 5 and 7 are not in the load, and of 6 maybe a part: 8 may have replaced them.
+  for (const seq of [6, 8]) tracker.opened(seq, `entry ${seq}`);
+  tracker.loaded(9);
+  tracker.pulled(9, true);
+  const lacking = (): readonly number[] | undefined => tracker.position?.unresolved;
+  assert.deepEqual(tracker.position, {
+    epoch: 'e',
+    applied_through: 9,
+    applied_beyond: [],
+    unresolved: [5, 6, 7, 8],
+  });
+  tracker.closed('entry 6');
+  tracker.arrived(10, { a: 9 });
+  assert.deepEqual(lacking(), [5, 6, 7, 8], 'of 6, too, a part may be replaced by 8');
+  assert.equal(tracker.position?.applied_through, 10);
+  tracker.opened(11, 'entry 11');
+  tracker.arrived(11, { a: 10 });
+  tracker.replaced('entry 8', 'entry 11');
+  assert.deepEqual(lacking(), [5, 6, 7, 8, 11]);
+  tracker.closed('entry 11');
+  assert.deepEqual(lacking(), []);
+});
+
+test('of what a very long load left out the newest updates are listed', () => {
+  const tracker = new PositionTracker(['a']);
+  tracker.enter('e');
+  tracker.pulled(4, true);
+  const end = 10 * MAX_LISTED_SEQS;
+  for (const seq of [6, end]) tracker.opened(seq, `entry ${seq}`);
+  tracker.loaded(end);
+  tracker.pulled(end, true);
+  const { unresolved = [] } = tracker.position ?? {};
+  assert.equal(unresolved.length, MAX_LISTED_SEQS);
+  assert.deepEqual([unresolved[0], unresolved[1], unresolved.at(-1)], [6, end - MAX_LISTED_SEQS + 2, end]);
+});
+
+test('who comes new has nothing older than its load', () => {
+  const tracker = new PositionTracker(['a']);
+  tracker.enter('e');
+  tracker.opened(8, 'entry 8');
+  tracker.loaded(9);
+  tracker.pulled(9, true);
+  assert.deepEqual(tracker.position, { epoch: 'e', applied_through: 9, applied_beyond: [], unresolved: [8] });
 });
 
 test('another life begins before the first update that was not resolved, and anew with another topic', () => {

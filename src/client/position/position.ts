@@ -24,14 +24,15 @@ export class PositionTracker {
   #through = 0;
   /** Arrived beyond `through`, with the seq before on each topic. */
   readonly #beyond = new Map<number, SeqByTopic>();
-  /** Ids of the entries of an update that the engine does not hold yet. */
-  readonly #open = new Map<number, Set<string>>();
+  /** The update of each entry that the engine does not hold yet. */
   readonly #seqOf = new Map<string, number>();
   /**
    * Updates that an entry replaced before the engine had them, by that entry: their effect shows
    * with it.
    */
   readonly #replaced = new Map<string, Set<number>>();
+  /** For how many entries each update waits: its own, and those that have replaced them. */
+  readonly #lacking = new Map<number, number>();
   /** The last update on a topic before which none is missing; at least {@link #pulled}. */
   readonly #seen = new Map<string, number>();
   /**
@@ -43,6 +44,11 @@ export class PositionTracker {
   readonly #notified = new Set<number>();
   /** Up to here the log was read as a load, which leaves out what later updates have replaced. */
   #loaded = 0;
+  /**
+   * Where this client was before that load, and what the load named and the engine lacks; undefined
+   * where it was nowhere, or lacks nothing.
+   */
+  #load: { readonly after: number; readonly lacking: Set<number> } | undefined;
   /** Updates may have been missed: nothing moves `through` until the server was asked. */
   #isDoubtful = true;
 
@@ -86,8 +92,9 @@ export class PositionTracker {
     this.#through = 0;
     this.#pulled = 0;
     this.#loaded = 0;
+    this.#load = undefined;
     this.#isDoubtful = true;
-    for (const known of [this.#beyond, this.#open, this.#seqOf, this.#replaced, this.#seen, this.#notified]) {
+    for (const known of [this.#beyond, this.#lacking, this.#seqOf, this.#replaced, this.#seen, this.#notified]) {
       known.clear();
     }
   }
@@ -143,6 +150,10 @@ export class PositionTracker {
   /** The log was read up to `seq` as a load: {@link mayBeReplaced}. */
   loaded(seq: number): void {
     this.#loaded = Math.max(this.#loaded, seq);
+    if (this.#through === 0) return; // nothing older can be in the engine
+    const { after, lacking } = this.#load ?? { after: this.#through, lacking: new Set() };
+    for (const each of this.#lacking.keys()) if (each > after && each <= this.#loaded) lacking.add(each);
+    this.#load = lacking.size === 0 ? undefined : { after, lacking };
   }
 
   /**
@@ -175,21 +186,18 @@ export class PositionTracker {
 
   /** An entry of an update is under way. */
   opened(seq: number, id: string): void {
+    if (this.#seqOf.has(id)) return;
     this.#seqOf.set(id, seq);
-    const open = this.#open.get(seq);
-    if (open === undefined) this.#open.set(seq, new Set([id]));
-    else open.add(id);
+    this.#lacks(seq);
   }
 
   /** The engine holds it, or it is no longer wanted. */
   closed(id: string): void {
+    for (const seq of this.#replaced.get(id) ?? []) this.#has(seq);
     this.#replaced.delete(id);
     const seq = this.#seqOf.get(id);
-    if (seq === undefined) return;
     this.#seqOf.delete(id);
-    const open = this.#open.get(seq);
-    open?.delete(id);
-    if (open?.size === 0) this.#open.delete(seq);
+    if (seq !== undefined) this.#has(seq);
   }
 
   /**
@@ -198,24 +206,46 @@ export class PositionTracker {
    */
   replaced(id: string, by: string): void {
     const seq = this.#seqOf.get(id);
-    const waiting = this.#replaced.get(id);
-    this.closed(id);
-    if (seq === undefined && waiting === undefined) return;
-    const seqs = this.#replaced.get(by) ?? new Set();
-    for (const each of [...(waiting ?? []), ...(seq === undefined ? [] : [seq])]) seqs.add(each);
-    this.#replaced.set(by, seqs);
+    const own = this.#replaced.get(id);
+    const waiting = this.#replaced.get(by);
+    this.#replaced.delete(id);
+    this.#seqOf.delete(id);
+    // The longer list stays as it is: a document may be replaced very often while its source fails.
+    const [into, from] = (own?.size ?? 0) > (waiting?.size ?? 0) ? [own, waiting] : [waiting, own];
+    const seqs = into ?? new Set();
+    for (const each of [...(from ?? []), ...(seq === undefined ? [] : [seq])]) {
+      if (seqs.has(each)) this.#has(each);
+      else seqs.add(each);
+    }
+    if (seqs.size > 0) this.#replaced.set(by, seqs);
   }
 
-  /** An update arrived that a later entry (`by`) replaces, which the engine may not hold yet. */
+  /** An update arrived that a later entry (`by`) replaces, which the engine does not hold yet. */
   hidden(seq: number, by: string): void {
-    if (!this.#seqOf.has(by)) return;
     const seqs = this.#replaced.get(by) ?? new Set();
+    if (seqs.has(seq)) return;
     this.#replaced.set(by, seqs.add(seq));
+    this.#lacks(seq);
+  }
+
+  #lacks(seq: number): void {
+    this.#lacking.set(seq, (this.#lacking.get(seq) ?? 0) + 1);
+  }
+
+  #has(seq: number): void {
+    const left = (this.#lacking.get(seq) ?? 0) - 1;
+    if (left > 0) {
+      this.#lacking.set(seq, left);
+      return;
+    }
+    this.#lacking.delete(seq);
+    this.#load?.lacking.delete(seq);
+    if (this.#load?.lacking.size === 0) this.#load = undefined;
   }
 
   /** True while the engine holds neither the update nor what has replaced it. */
   isHidden(seq: number): boolean {
-    return this.#open.has(seq) || [...this.#replaced.values()].some((seqs) => seqs.has(seq));
+    return this.#lacking.has(seq);
   }
 
   /**
@@ -224,50 +254,46 @@ export class PositionTracker {
    */
   mayBeReplaced(seq: number): boolean {
     if (seq > this.#loaded) return false;
-    for (const open of this.#open.keys()) if (open > seq && open <= this.#loaded) return true;
+    for (const lacking of this.#lacking.keys()) if (lacking > seq && lacking <= this.#loaded) return true;
     return false;
   }
 
   /**
-   * The position; undefined where there is no log. With very many open updates it says less than is
-   * true, never more.
+   * The position; undefined where there is no log. An update counts as applied once the engine
+   * holds it, or what has replaced it (design D21). With very many updates under way it says less
+   * than is true, never more.
    */
   get position(): Position | undefined {
-    return this.#positionWith(this.#open);
-  }
-
-  #positionWith(unresolvedSeqs: ReadonlySet<number> | ReadonlyMap<number, unknown>): Position | undefined {
     if (this.#epoch === undefined) return undefined;
-    const open = [...unresolvedSeqs.keys()].sort((a, b) => a - b);
-    const unresolved = open.slice(0, MAX_LISTED_SEQS);
-    const firstUnlisted = open[MAX_LISTED_SEQS];
-    const through = firstUnlisted === undefined ? this.#through : Math.min(this.#through, firstUnlisted - 1);
-    const beyond = [...this.#beyond.keys()].filter(
-      (seq) => !unresolvedSeqs.has(seq) && (firstUnlisted === undefined || seq < firstUnlisted),
-    );
+    const lacking = [...this.#lacking.keys()].sort((a, b) => a - b);
+    const last = (lacking[MAX_LISTED_SEQS] ?? Number.POSITIVE_INFINITY) - 1;
+    const unresolved = lacking.slice(0, MAX_LISTED_SEQS);
+    const doubtful = this.#doubtful(MAX_LISTED_SEQS - unresolved.length);
+    const beyond = [...this.#beyond.keys()].filter((seq) => seq <= last && !this.#lacking.has(seq));
     return {
       epoch: this.#epoch,
-      applied_through: through,
+      applied_through: Math.min(this.#through, last),
       applied_beyond: beyond.sort((a, b) => a - b).slice(0, MAX_LISTED_SEQS),
-      unresolved,
+      unresolved: doubtful.length === 0 ? unresolved : [...unresolved, ...doubtful].sort((a, b) => a - b),
     };
   }
 
-  /** {@link position} with its topics. */
-  get record(): PositionRecord | undefined {
-    return this.#recordOf(this.position);
-  }
-
   /**
-   * {@link record} for another life of the client. What is to be replaced by an update that the
-   * engine does not hold yet is unresolved there: of neither there is anything.
+   * Updates that the last load left out, whole or in part, or may have: one that the engine lacks
+   * may stand for them. At most so many, the newest: whoever waits for one has just published it.
    */
-  get resumable(): PositionRecord | undefined {
-    const replaced = [...this.#replaced.values()].flatMap((seqs) => [...seqs]);
-    return this.#recordOf(this.#positionWith(new Set([...this.#open.keys(), ...replaced])));
+  #doubtful(most: number): number[] {
+    if (this.#load === undefined) return [];
+    const { after, lacking } = this.#load;
+    const found: number[] = [];
+    for (let seq = Math.max(...lacking) - 1; seq > after && found.length < most; seq--)
+      if (!this.#lacking.has(seq)) found.push(seq);
+    return found;
   }
 
-  #recordOf(position: Position | undefined): PositionRecord | undefined {
+  /** {@link position} with its topics: for another life of the client, too. */
+  get record(): PositionRecord | undefined {
+    const { position } = this;
     return position === undefined ? undefined : { ...position, topics: [...this.#topics] };
   }
 

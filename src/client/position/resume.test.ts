@@ -9,7 +9,7 @@ test('another life reads again what was to be replaced by an update that the eng
   tracker.pulled(4, true);
   for (const seq of [1, 4]) tracker.closed(`entry ${seq}`);
   tracker.replaced('entry 2', 'entry 3');
-  const { resumable: record } = tracker;
+  const { record } = tracker;
   assert(record !== undefined);
   const again = new PositionTracker(['a']);
   again.adopt(record);

@@ -64,7 +64,11 @@ export class DesiredEntries {
     this.#tasks = new TaskSet(log);
     const apply = (entry: KnownEntry, event: EntryEvent): void => this.#apply(entry, event);
     const shared = { applier, table: this.#table, tasks: this.#tasks, traces, apply, log };
-    this.#writer = new EntryWriter(options, { ...shared, exclusive: deps.exclusive });
+    this.#writer = new EntryWriter(options, {
+      ...shared,
+      exclusive: deps.exclusive,
+      replaced: (id, by) => deps.cursor.position.replaced(id, by),
+    });
     this.#fetcher = new EntryFetcher(options, { ...shared, fetch: deps.fetch });
   }
 
@@ -256,7 +260,7 @@ export class DesiredEntries {
     const path = entryPath(entry);
     const cover = this.#table.cover(path, rank);
     if (cover !== undefined) {
-      if (origin === 'update') cursor.position.hidden(rank.seq, cover.id);
+      if (origin === 'update' && this.#isLacking(cover)) cursor.position.hidden(rank.seq, cover.id);
       return;
     }
     const fresh: KnownEntry = {
@@ -279,6 +283,12 @@ export class DesiredEntries {
     if (cursor.has(fresh)) cursor.position.opened(rank.seq, id);
     events.emit({ kind: 'joined', transaction, entry: fresh });
     this.#fetcher.fetch(fresh);
+  }
+
+  /** True while the engine has neither this content of the entry nor an earlier one. */
+  #isLacking({ id, origin, state }: KnownEntry): boolean {
+    if (state.kind === 'applied') return false;
+    return origin === 'update' || this.#deps.applier.held.layers.get(id) === undefined;
   }
 
   #relist(known: KnownEntry, entry: PeerEntry, { rank, transaction }: EntryPlace, asks: boolean): void {

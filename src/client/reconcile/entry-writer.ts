@@ -44,6 +44,8 @@ export interface EntryWriterDeps {
   readonly tasks: TaskSet;
   readonly traces?: EntryTraces | undefined;
   readonly apply: (entry: KnownEntry, event: EntryEvent) => void;
+  /** An entry is dropped for one (`by`) that the engine refuses: it holds neither. */
+  readonly replaced: (id: string, by: string) => void;
   readonly log: Logger;
 }
 
@@ -332,7 +334,7 @@ export class EntryWriter {
     const { applier } = this.#deps;
     const before = bodyOf(applier.held.blocked.get(layer.id)?.layer);
     const reason = refusalReason(error);
-    await this.#release(await applier.withhold(layer, reason, signal));
+    await this.#withhold(layer, reason, signal);
     for (const body of bodyOf(layer)) kept.add(body);
     for (const body of before) if (!kept.has(body)) await body.dispose();
     this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody: isKept(of, kept) });
@@ -367,12 +369,20 @@ export class EntryWriter {
         await this.#release(await applier.applyLayers({ set: [layer], drop: [] }, signal));
       } catch (error) {
         if (!(error instanceof EngineRefusal)) throw error;
-        await this.#release(await applier.withhold(layer, refusalReason(error), signal));
+        await this.#withhold(layer, refusalReason(error), signal);
         continue;
       }
       apply(entry, { kind: 'admitted' });
       await this.#retryBlocked([layer.path], signal);
     }
+  }
+
+  /** What the engine refuses replaces what is older all the same. */
+  async #withhold(layer: Layer, reason: string, signal: AbortSignal): Promise<void> {
+    const { applier, replaced } = this.#deps;
+    const dropped = await applier.withhold(layer, reason, signal);
+    for (const { id } of dropped) replaced(id, layer.id);
+    await this.#release(dropped);
   }
 
   /** Drops entries and bodies of layers that the engine no longer holds. */

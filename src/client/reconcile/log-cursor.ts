@@ -108,7 +108,7 @@ export class LogCursor {
   /** What {@link adopt} takes. */
   snapshot(seen: DataPosition['seen']): DataPosition {
     const [epoch, era, next, lastSeq] = [this.#epoch, this.#era, this.#next, this.#lastSeq];
-    return { epoch, name: this.#name, era, next, lastSeq, seen, log: this.position.resumable };
+    return { epoch, name: this.#name, era, next, lastSeq, seen, log: this.position.record };
   }
 
   /**

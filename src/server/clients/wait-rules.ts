@@ -24,7 +24,10 @@ export type ApplyStatus =
   | { readonly kind: 'blocked'; readonly reason: string; readonly failure: ApplyFailure }
   | { readonly kind: 'open'; readonly reason: string; readonly failure?: ApplyFailure };
 
-/** The status of a client (design D21). A superseded update counts as applied. */
+/**
+ * The status of a client (design D21). A superseded update is applied once the engine holds what
+ * has replaced it: until then the client lists it as unresolved.
+ */
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
   const { position: at, state } = client;
   const away = awayText(client);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach } from 'node:test';
 import type { Page } from 'playwright-core';
+import { until } from '../../support/until.js';
 import { builtPage } from './built-page.js';
 import { type FixtureServer, startFixture } from './fixture-server.js';
 import type { ScenarioName } from './scenarios.js';
@@ -85,6 +86,8 @@ interface Scene {
 export async function leaveScene({ server, page }: Scene): Promise<void> {
   await page.goto(`${server.url}/ui/session`); // of the same origin: the process and its compiled scripts stay
   await page.evaluate('localStorage.clear()');
+  // A stream that the server ends while the browser still has it is an error in the console.
+  await until(() => server.streams() === 0, { withinMs: 20_000, what: 'the browser has closed its stream' });
 }
 
 /** Loads the page of a fixture that was left, with another scenario. Much cheaper than a page of its own. */

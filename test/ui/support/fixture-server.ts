@@ -44,6 +44,8 @@ export interface FixtureServer extends AsyncDisposable {
   readonly asked: readonly string[];
   /** Bodies of what was posted. */
   readonly posted: readonly unknown[];
+  /** Streams that are open. */
+  readonly streams: () => number;
   /** What the stream has told by now. */
   readonly fleet: () => FleetSnapshot | null;
   /** Sends a change to everybody who looks. */
@@ -115,6 +117,7 @@ export async function startFixture(
     url: `http://127.0.0.1:${address.port}`,
     asked,
     posted,
+    streams: () => world.streams,
     fleet: () => world.fleet,
     tell: (delta) => world.tell(delta),
     cut: () => world.cut(),
@@ -192,8 +195,12 @@ class World {
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
-    this.#session = scenario.session;
+    this.#session = scenario.session(Date.now());
     this.#fleet = scenario.snapshot(Date.now());
+  }
+
+  get streams(): number {
+    return this.#open.size;
   }
 
   get fleet(): FleetSnapshot | null {

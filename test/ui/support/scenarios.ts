@@ -13,7 +13,7 @@ import {
 export interface Scenario {
   readonly about: string;
   /** Who looks, at first. */
-  readonly session: UiSession;
+  session(now: number): UiSession;
   /** What the stream begins with. null: nothing yet. */
   snapshot(now: number): FleetSnapshot | null;
   /** How the stream goes on by itself: `step` counts from 1. */
@@ -52,12 +52,12 @@ const CHANGED_AT_A_TIME = 120;
 export const SCENARIOS = {
   converging: {
     about: '122 clients, half of them hold the commit',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => sampleSnapshot(halfway(now)),
   },
   moving: {
     about: 'the same, from none to all in half a minute',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => sampleSnapshot({ ...halfway(now), progress: 0, since: now }),
     goes: {
       everyMs: 250,
@@ -67,12 +67,12 @@ export const SCENARIOS = {
   },
   converged: {
     about: 'all of 122 hold the commit',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => sampleSnapshot({ ...halfway(now), progress: 1, troubled: false, since: now - HOUR }),
   },
   empty: {
     about: 'no client yet, no change',
-    session: OPEN,
+    session: () => OPEN,
     snapshot: (now) => {
       const whole = sampleSnapshot({ ...halfway(now), clients: 0 }, { instances: 1 });
       return {
@@ -89,16 +89,16 @@ export const SCENARIOS = {
       };
     },
   },
-  loading: { about: 'no event of the stream yet', session: DATASOURCE, snapshot: () => null },
+  loading: { about: 'no event of the stream yet', session: () => DATASOURCE, snapshot: () => null },
   lost: {
     about: 'the stream is cut and stays so',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => sampleSnapshot(halfway(now)),
     cut: true,
   },
   incomplete: {
     about: 'an instance is silent: there may be other clients',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => {
       const whole = sampleSnapshot(halfway(now));
       const incomplete = 'policysync-2 has said nothing for 40 s: its clients may be missing';
@@ -113,7 +113,7 @@ export const SCENARIOS = {
   },
   limited: {
     about: 'a token that is limited to topics',
-    session: { ...LISTENER, topics: ['limits', 'apps/orders'], paths: ['/limits'] },
+    session: () => ({ ...LISTENER, topics: ['limits', 'apps/orders'], paths: ['/limits'] }),
     snapshot: (now) => {
       const options = { ...halfway(now), clients: 40 };
       const whole = sampleSnapshot(options);
@@ -126,25 +126,29 @@ export const SCENARIOS = {
   },
   listener: {
     about: 'a token that may look, not act',
-    session: LISTENER,
+    session: () => LISTENER,
     snapshot: (now) => sampleSnapshot(halfway(now)),
   },
-  open: { about: 'no authentication', session: OPEN, snapshot: (now) => sampleSnapshot(halfway(now)) },
-  'signed-out': { about: 'nobody is signed in', session: SIGNED_OUT, snapshot: (now) => sampleSnapshot(halfway(now)) },
+  open: { about: 'no authentication', session: () => OPEN, snapshot: (now) => sampleSnapshot(halfway(now)) },
+  'signed-out': {
+    about: 'nobody is signed in',
+    session: () => SIGNED_OUT,
+    snapshot: (now) => sampleSnapshot(halfway(now)),
+  },
   expiring: {
     about: 'the session ends in two minutes',
-    session: { ...LISTENER, ends_at: Date.now() + 120_000 },
+    session: (now) => ({ ...LISTENER, ends_at: now + 120_000 }),
     snapshot: (now) => sampleSnapshot(halfway(now)),
   },
   many: {
     about: '3,000 clients, 120 of them change 4 times a second',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => sampleSnapshot({ ...halfway(now), clients: 3000 }),
     goes: { everyMs: 250, delta: (snapshot, step, now) => flickered(snapshot, step, now) },
   },
   refused: {
     about: 'the server does not serve the newest commit',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => {
       const whole = sampleSnapshot({ ...halfway(now), progress: 1, troubled: false, since: now - HOUR });
       const message = `${REFUSAL.file}:${REFUSAL.line}: rego_parse_error: unexpected assign token`;
@@ -176,12 +180,12 @@ export const SCENARIOS = {
   },
   alone: {
     about: 'one instance, without a backbone',
-    session: OPEN,
+    session: () => OPEN,
     snapshot: (now) => sampleSnapshot({ ...halfway(now), clients: 9 }, { instances: 1 }),
   },
   markup: {
     about: 'names and texts that look like markup',
-    session: DATASOURCE,
+    session: () => DATASOURCE,
     snapshot: (now) => {
       const whole = sampleSnapshot(halfway(now));
       const evil = '<img src=x onerror="document.title=1">&lt;b&gt;{{1}}';
