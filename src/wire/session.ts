@@ -263,6 +263,11 @@ export const sessionReport = z.object({
 });
 export type SessionReport = z.infer<typeof sessionReport>;
 
+/** Every update up to here is in the engine, or what has replaced it. */
+export function appliedUpTo(at: Position): number {
+  return Math.min(at.applied_through, ...at.unresolved.map((seq) => seq - 1));
+}
+
 /**
  * Whether a position says that an update is dealt with: applied or superseded, and not listed as
  * failing.

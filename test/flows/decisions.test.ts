@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { DecisionChange } from '../../src/client/decisions/decision.js';
+import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
 import { startOpa } from '../support/opa.js';
 import { following, publish, startClient } from '../support/start-client.js';
@@ -85,6 +86,21 @@ for (const [mode, { by }] of Object.entries(MODES)) {
         mixed.map(({ text }) => text),
         ['12345678901234567890', '["admin"]', '{}'],
       );
+    });
+
+    it('names no place before which the engine lacks an update, however much came after it', async () => {
+      const { asked, server } = world;
+      await using source = await startDataSource();
+      source.answer('/never', { fault: 'silent' });
+      const lacking = await publish(server.url, { url: `${source.url}/never`, dst_path: '/never' });
+      await publish(server.url, { dst_path: '/after', data: 1 });
+      await until(async () => (await asked.decide('after')).result === 1, {
+        ...WITHIN,
+        what: 'what came after it is in',
+      });
+      assert.equal((await asked.decide('after')).position?.seq, lacking - 1);
+      const last = await publish(server.url, { dst_path: '/never', save_method: 'DELETE' });
+      await until(async () => (await asked.decide('after')).position?.seq === last, { ...WITHIN, what: 'all is in' });
     });
 
     it('tells a decision that is undefined from one that fails', async () => {

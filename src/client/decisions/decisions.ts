@@ -6,6 +6,7 @@ import type { Logger } from '../../lib/observe/log.js';
 import { startTimer } from '../../lib/run/async.js';
 import { aNumber, type PartRulesOf } from '../../lib/settings/given-parts.js';
 import type { DocPath } from '../../wire/doc-path.js';
+import { appliedUpTo } from '../../wire/session.js';
 import type { DecisionEngine } from '../engine/decision-engine.js';
 import type { RunningEngine } from '../engine/opa/running-engine.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
@@ -376,7 +377,8 @@ export function attachDecisions(
   };
   status.watch(changed);
   events.subscribe(({ kind }) => {
-    if (kind === 'position') changed();
+    isKnown = false; // each of them may be about an update that is not applied yet
+    if (kind === 'position') decisions.stateChanged();
   });
   held.watch((paths) => decisions.documentsChanged(paths));
   held.watchPolicy(() => decisions.policyChanged());
@@ -390,7 +392,7 @@ export function attachDecisions(
     position: () => {
       if (!isKnown) {
         const at = data.logPosition;
-        position = at && Object.freeze({ epoch: at.epoch, seq: at.applied_through });
+        position = at && Object.freeze({ epoch: at.epoch, seq: appliedUpTo(at) });
         isKnown = true;
       }
       return position;

@@ -1,4 +1,4 @@
-import { MAX_LISTED_SEQS, type Position } from '../../wire/session.js';
+import { appliedUpTo, MAX_LISTED_SEQS, type Position } from '../../wire/session.js';
 
 /** Last seq by topic, as notices (`prev`) and servers (`heads`) tell it; a missing topic: none. */
 export type SeqByTopic = Readonly<Record<string, number>>;
@@ -106,7 +106,7 @@ export class PositionTracker {
   adopt(record: PositionRecord): void {
     this.enter(record.epoch);
     if (this.#topics.some((topic) => !record.topics.includes(topic))) return;
-    this.#through = Math.min(record.applied_through, ...record.unresolved.map((seq) => seq - 1));
+    this.#through = appliedUpTo(record);
     this.#pulled = this.#through;
   }
 

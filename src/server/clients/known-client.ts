@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PeerInfo } from '../../pubsub/peer.js';
 import { type Labels, NO_LABELS } from '../../wire/labels.js';
-import type { AskKind, FailureKind, Position, SessionReport } from '../../wire/session.js';
+import { type AskKind, appliedUpTo, type FailureKind, type Position, type SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 
 /** The identity of a client. */
@@ -269,8 +269,7 @@ function cut<T extends string | null | undefined>(text: T): T {
 /** Cuts lists that are too long, so that the position claims less than is applied, never more. */
 export function shortPosition(at: Position, maxSeqs: number): Position {
   if (at.unresolved.length <= maxSeqs) return { ...at, applied_beyond: at.applied_beyond.slice(0, maxSeqs) };
-  const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
-  return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
+  return { epoch: at.epoch, applied_through: appliedUpTo(at), applied_beyond: [], unresolved: [] };
 }
 
 /** For limited callers: the full text of a failure may quote the client's network. */

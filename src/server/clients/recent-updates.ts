@@ -1,4 +1,4 @@
-import { hasApplied, type Position } from '../../wire/session.js';
+import { appliedUpTo, hasApplied, type Position } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { byOurClock, type Clocked } from '../log/log-clock.js';
 import type { LogEvents, LogRecord, LogTail, UpdateTopics } from '../log/update-log.js';
@@ -98,8 +98,7 @@ export class RecentUpdates {
     heads: Readonly<Record<string, number>>,
     nowMs: number,
   ): Lag {
-    const through = position?.applied_through ?? 0;
-    const from = Math.min(through, ...(position?.unresolved ?? []).map((seq) => seq - 1));
+    const from = position === null ? 0 : appliedUpTo(position);
     const newest = this.newestOn(topics, heads);
     if (newest <= from) return { updates: 0, seconds: 0, atLeast: false };
     const age = (timeMs: number | undefined): number => (timeMs === undefined ? 0 : Math.max(0, nowMs - timeMs) / 1000);
