@@ -62,6 +62,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     '#keptSlots': 'underWay',
   },
   'src/client/fetch/postgres-bounds.ts': { '#reads': 'underWay' },
+  'src/client/fetch/postgres-messages.ts': { '#parts': 'call' },
   'src/client/fetch/spool.ts': { '#chunks': 'call' },
   'src/client/health/health-writer.ts': { '#paths': 'program' },
   'src/client/outbound/gate.ts': { '#allow': 'program', '#deny': 'program', '#methods': 'program' },

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
+import { columns, row, startDatabase, withoutEnd } from '../support/hostile-database.js';
 import { postJson } from '../support/http.js';
 import { listening } from '../support/http-server.js';
 import { failing, publish, type StartedClient, startClient } from '../support/start-client.js';
@@ -48,17 +49,22 @@ test('an answer in thousands of content encodings is refused before a decoder is
 
 test('a database that sends rows without end is cut off', async () => {
   await using server = await startServer();
-  await using database = await startEndlessDatabase();
+  await using database = await startDatabase({
+    fetch: (socket) => {
+      socket.write(columns(['row', 'key']));
+      withoutEnd(socket, row('1'.repeat(MIB), null));
+    },
+  });
   await using client = await startClient({ serverUrl: server.url, env: ENV });
   await client.healthy();
   const config = { fetcher: 'postgres', query: 'select 1' };
   await publish(server.url, {
-    url: `postgresql://u:p@127.0.0.1:${database.port}/x?sslmode=disable`,
+    url: database.url,
     dst_path: '/x',
     config,
   });
   await failsWith(client, '/x', /answered one statement with more than 134217728 bytes/);
-  await until(() => database.isCut(), { withinMs: 20_000, what: 'the connection is cut' });
+  await until(() => database.ended() > 0, { withinMs: 20_000, what: 'the connection is cut' });
   await publish(server.url, { dst_path: '/y', data: 1 });
   await client.holds('/y', 1);
 });
@@ -90,63 +96,6 @@ test("a callback that a publisher names does not get the client's token for othe
   await until(() => other.calls.length === 3, { withinMs: 20_000, what: 'the other service has all reports' });
   for (const { headers, path } of other.calls) assert.equal(headers.authorization, undefined, path);
 });
-
-/** Speaks as much of the protocol as a read needs, and then sends rows of a mebibyte as long as they are read. */
-async function startEndlessDatabase(): Promise<{ port: number; isCut(): boolean } & AsyncDisposable> {
-  const message = (type: string, body: Buffer): Buffer => {
-    const head = Buffer.alloc(5);
-    head.write(type);
-    head.writeInt32BE(body.length + 4, 1);
-    return Buffer.concat([head, body]);
-  };
-  const done = (tag: string): Buffer =>
-    Buffer.concat([message('C', Buffer.from(`${tag}\0`)), message('Z', Buffer.from('I'))]);
-  const column = (name: string): Buffer =>
-    Buffer.concat([
-      Buffer.from(`${name}\0`),
-      Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 255, 255, 255, 255, 255, 255, 0, 0]),
-    ]);
-  const row = Buffer.alloc(2 + 4 + MIB + 4, '1');
-  row.writeInt16BE(2, 0);
-  row.writeInt32BE(MIB, 2);
-  row.writeInt32BE(-1, 6 + MIB);
-  const rowMessage = message('D', row);
-  let isCut = false;
-  const sendRows = (socket: Socket): void => {
-    while (!socket.destroyed) {
-      if (socket.write(rowMessage)) continue;
-      socket.once('drain', () => sendRows(socket));
-      return;
-    }
-  };
-  const database = createServer((socket) => {
-    let isOpen = false;
-    socket.on('error', () => undefined);
-    socket.on('close', () => {
-      isCut = true;
-    });
-    socket.on('data', (data) => {
-      const text = data.toString('latin1');
-      if (!isOpen) {
-        isOpen = true;
-        socket.write(Buffer.concat([message('R', Buffer.alloc(4)), message('Z', Buffer.from('I'))]));
-      } else if (text.includes('FETCH')) {
-        socket.write(message('T', Buffer.concat([Buffer.from([0, 2]), column('row'), column('key')])));
-        sendRows(socket);
-      } else if (text.startsWith('Q')) socket.write(done('BEGIN'));
-      else
-        socket.write(
-          Buffer.concat([
-            message('1', Buffer.alloc(0)),
-            message('2', Buffer.alloc(0)),
-            message('n', Buffer.alloc(0)),
-            done('DECLARE CURSOR'),
-          ]),
-        );
-    });
-  });
-  return { isCut: () => isCut, ...(await listeningTcp(database)) };
-}
 
 /** Passes connections on: to another service where the first request says so by path or name, else to the sync server. */
 async function startIngress(serverPort: number, otherPort: number): Promise<{ url: string } & AsyncDisposable> {

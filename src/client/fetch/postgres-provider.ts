@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Duplex, Readable } from 'node:stream';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
 import { errorText, SyncError } from '../../lib/errors.js';
@@ -9,6 +10,7 @@ import { checkedSocket } from '../outbound/connect-checked.js';
 import { shownUrl } from './http-rules.js';
 import { type BoundedRead, PostgresBounds } from './postgres-bounds.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
+import { PostgresMessages } from './postgres-messages.js';
 import { rowsDocument, selectText } from './postgres-rows.js';
 import type { FetchProvider, Outbound } from './provider.js';
 
@@ -117,8 +119,11 @@ async function connect(
     application_name: 'policysync',
     connectionTimeoutMillis: timerMs(connectTimeoutMs),
     stream: () => socket,
+    // The rows are texts, whatever the database says that they are.
+    types: { getTypeParser: () => String },
   };
   const client = new pg.Client(config);
+  checkMessages(client);
   // A lost connection also fails the current call, which reports it.
   client.on('error', () => undefined);
   const read = bounds.watch(socket);
@@ -144,6 +149,22 @@ async function connect(
     read.end();
     throw read.excess ?? error;
   }
+}
+
+/** What `pg` does not say of its client: the part that reads what a connection receives. */
+interface Reader {
+  attachListeners(stream: Readable): void;
+}
+
+/** Has a client of `pg` read only what {@link PostgresMessages} lets pass. */
+function checkMessages(client: Client): void {
+  const { connection } = client as unknown as { readonly connection: Reader };
+  const attach = connection.attachListeners.bind(connection);
+  connection.attachListeners = (stream: Duplex) => {
+    const messages = new PostgresMessages();
+    messages.once('error', (error) => stream.destroy(error));
+    attach(stream.pipe(messages));
+  };
 }
 
 function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProviderOptions): false | ConnectionOptions {
