@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { regoOutline } from '../../src/client/engine/modules/rego-outline.js';
 import { postgresRequest } from '../../src/client/fetch/postgres-config.js';
+import { checkSigned } from '../../src/server/policy/source/bundle-signature.js';
 import { packageName, regoPackage } from '../../src/wire/rego-package.js';
 import { withKeys } from '../support/auth.js';
 import { cpuTimer } from '../support/cpu-time.js';
@@ -116,6 +118,21 @@ it('a query to Postgres may have 60,000 blanks, wherever they are', () => {
   }
   assert(spentMs() < 1_000, `${spentMs()} ms`);
 });
+
+it('a YAML file of a signed bundle may have as many keys as fit into it', async () => {
+  const keys = Array.from({ length: 30_000 }, (_, index) => `k${index.toString(36)}`);
+  const hash = createHash('sha256').update(JSON.stringify(Object.fromEntries(keys.toSorted().map((key) => [key, 1]))));
+  const signed = { name: 'data.yaml', algorithm: 'SHA-256', hash: hash.digest('hex') } as const;
+  const spentMs = cpuTimer();
+  for (const text of [keys.map((key) => `${key}: 1`).join('\n'), `{${keys.map((key) => `${key}: 1`).join()}}`])
+    await checkSigned('data.yaml', signed, streamOf(text));
+  await assert.rejects(checkSigned('data.yaml', signed, streamOf('{a: 1, b: 2, a: 3}')), /this key is there twice/);
+  assert(spentMs() < 5_000, `${spentMs()} ms`);
+});
+
+async function* streamOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
 
 describe('the REST API of the embedded engine', () => {
   it('answers a name of 80 KB at once', async () => {

@@ -57,6 +57,7 @@ export class YamlDocument {
       version: '1.2',
       schema: 'core',
       merge: false,
+      uniqueKeys: false, // it compares each key with all before it; members() looks them up
       logLevel: 'error',
     });
     const [problem] = [...this.#document.errors, ...this.#document.warnings];
@@ -74,10 +75,13 @@ export class YamlDocument {
     const { node } = value as Found;
     if (value.kind === 'none') return [];
     if (!this.#yaml.isMap(node)) throw new YamlProblem(value.line, `${what} must be a map, one \`key: value\` a line`);
+    const keys = new Set<string>();
     return node.items.map((pair) => {
-      const key = pair.key as Yaml.Scalar;
-      const line = this.#lineAt(key.range?.[0] ?? 0);
-      return { key: String(key.value), line, value: this.#found(pair.value, line) };
+      const { value, range } = pair.key as Yaml.Scalar;
+      const [key, line] = [String(value), this.#lineAt(range?.[0] ?? 0)];
+      if (keys.has(key)) throw new YamlProblem(line, 'this key is there twice');
+      keys.add(key);
+      return { key, line, value: this.#found(pair.value, line) };
     });
   }
 
@@ -138,7 +142,6 @@ const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 /** The parser's own messages may quote the text, which may be a secret. */
 function problemText(code: Yaml.ErrorCode): string {
-  if (code === 'DUPLICATE_KEY') return 'this key is there twice';
   if (code === 'MULTIPLE_DOCS') return 'a configuration file is one YAML document, without a line `---` in between';
   if (code === 'TAG_RESOLVE_FAILED') return 'YAML tags (!name) mean nothing here';
   return `is not YAML (${code.toLowerCase().replaceAll('_', ' ')})`;
