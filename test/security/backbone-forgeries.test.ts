@@ -150,6 +150,39 @@ await suite('Redis', (server) => {
       client.disconnect();
     }
   });
+
+  test('announcements of any form, and keys of another kind, hide no other and are in the way of no append', async () => {
+    const client = redis();
+    try {
+      await using one = await instance(server(), 'said');
+      const { presence } = one.store;
+      await presence.put('honest', 'what it says', 60_000);
+      for (const [name, ends] of [
+        ['far', '9e15'],
+        ['late', '-inf'],
+      ] as const) {
+        await client.hset('{said}:presence', name, 'x');
+        await client.zadd('{said}:presence-ends', ends, name);
+      }
+      await client.hset('{said}:presence', 'endless', 'x', '', 'x', '__proto__', 'x');
+      await client.hset('{said}:presence-parts:honest', 'none', 'x', '-1', 'x', '1e999', 'x');
+      const texts = await presence.list();
+      assert.equal(texts.get('honest')?.text, 'what it says');
+      for (const [name, { leftMs }] of texts) assert(Number.isFinite(leftMs), `${name}: ${leftMs}`);
+      assert.deepEqual([...(await presence.parts('honest', [0]))], []);
+      for (const key of ['presence', 'presence-ends', 'mail']) {
+        await client.del(`{said}:${key}`);
+        await client.set(`{said}:${key}`, 'of another kind');
+        const said = await presence.list().catch(({ code }: { code: string }) => code);
+        assert(typeof said !== 'string' || said === 'presence_unavailable', `${key}: ${String(said)}`);
+        await one.store.append([{ kind: 'update', body: body(`/${key}`) }]);
+        await client.del(`{said}:${key}`);
+      }
+      assert.deepEqual([one.store.status.up, one.losses()], [true, 0]);
+    } finally {
+      client.disconnect();
+    }
+  });
 });
 
 await suite('Postgres', (server) => {
@@ -173,6 +206,59 @@ await suite('Postgres', (server) => {
         if (seq === 2) await refusesToAppend(one, name);
         await refusesToStart(server(), name, name);
       }
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('a head that no log has is named, and not taken for an empty log', async () => {
+    const client = new pg.Client({ connectionString: server().uri });
+    await client.connect();
+    try {
+      await using one = await instance(server(), 'heads');
+      await one.store.append([{ kind: 'update', body: body('/a') }]);
+      for (const head of ['-1', '9007199254740993', '9223372036854775807']) {
+        await client.query('UPDATE "heads_log_meta" SET head = $1', [head]);
+        await refusesToStart(server(), 'heads', head);
+      }
+      await client.query('UPDATE "heads_log_meta" SET head = 1');
+      await until(() => one.store.status.up, { withinMs: 10_000, what: 'it is back when the head is' });
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('announcements and mail of any form hide no other, and are in the way of no append', async () => {
+    const client = new pg.Client({ connectionString: server().uri });
+    await client.connect();
+    try {
+      await using one = await instance(server(), 'said');
+      const { presence } = one.store;
+      await presence.put('honest', 'what it says', 60_000);
+      for (const [name, until] of [
+        ['forever', '9223372036854775807'],
+        ['late', '-9223372036854775808'],
+        ['', '9007199254740993'],
+        ['__proto__', '9007199254740993'],
+      ])
+        await client.query('INSERT INTO "said_presence" VALUES ($1, $2, $3)', [name, 'x', until]);
+      for (const part of [-1, 2 ** 31 - 1])
+        await client.query('INSERT INTO "said_presence_part" VALUES ($1, $2, $3, 0)', ['honest', part, 'x']);
+      const texts = await presence.list();
+      assert.equal(texts.get('honest')?.text, 'what it says');
+      for (const [name, { leftMs }] of texts) assert(Number.isFinite(leftMs), `${name}: ${leftMs}`);
+      assert.deepEqual([...(await presence.parts('honest', [0]))], []);
+      for (const text of ['', '-1', '1e999', '9'.repeat(7000), 'mail:', `mail:x:0:1:${'x'.repeat(7000)}`, '\u001b[2J'])
+        await client.query(`SELECT pg_notify('said_log', $1)`, [text]);
+      await one.store.append([{ kind: 'update', body: body('/a') }]);
+      await until(() => one.log.head === 1, { withinMs: 10_000, what: 'the row' });
+      assert.deepEqual([one.store.status.up, one.losses()], [true, 0]);
+      await client.query('DROP TABLE "said_presence"');
+      await client.query('CREATE TABLE "said_presence" (instance int, body int)');
+      const said = await presence.list().catch(({ code }: { code: string }) => code);
+      assert.equal(said, 'presence_unavailable');
+      await one.store.append([{ kind: 'update', body: body('/b') }]);
+      assert.deepEqual([one.store.status.up, one.losses()], [true, 0]);
     } finally {
       await client.end();
     }

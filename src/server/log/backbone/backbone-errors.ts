@@ -48,6 +48,14 @@ export function rowAfterHead(id: string | number): SyncError {
   return new SyncError('log_damaged', text);
 }
 
+/** The seq of the last row as a backbone tells it; 0: there is none. Throws `log_damaged`. */
+export function headOf(what: string, told: string | number | null | undefined): number {
+  const head = Number(told ?? 0);
+  if (Number.isSafeInteger(head) && head >= 0) return head;
+  const text = `${what}: the head of the update log is no place of a row: ${String(told).slice(0, 100)}`;
+  throw new SyncError('log_damaged', text);
+}
+
 /** A reason may be the text of an error that names the backbone already. */
 function messageOf(what: string, reason: string): string {
   return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;

@@ -4,7 +4,7 @@ import type { Client, ClientConfig } from 'pg';
 import { errorText, SyncError } from '../../../lib/errors.js';
 import { hexId } from '../../../lib/run/hex-id.js';
 import type { Durability } from '../log-store.js';
-import { conflict, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
+import { conflict, headOf, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
 import { connectHiding } from './hidden-password.js';
 import {
   NOW_MS,
@@ -118,7 +118,12 @@ export class PostgresSession implements Session {
     // the primary.
     if (state === undefined || state.standby) throw new Error('the server is a standby and cannot be written');
     const { epoch, head, row_ms: rowMs, now_ms: nowMs } = state;
-    return { epoch: epoch ?? undefined, head: head ?? 0, rowMs: rowMs ?? undefined, nowMs };
+    return {
+      epoch: epoch ?? undefined,
+      head: headOf(this.#place.what, head),
+      rowMs: rowMs ?? undefined,
+      nowMs,
+    };
   }
 
   async renewEpoch(old: string): Promise<void> {

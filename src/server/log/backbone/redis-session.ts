@@ -3,7 +3,7 @@ import type { Redis, RedisOptions } from 'ioredis';
 import { errorText, SyncError } from '../../../lib/errors.js';
 import { hexId } from '../../../lib/run/hex-id.js';
 import type { Durability } from '../log-store.js';
-import { conflict, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
+import { conflict, headOf, replaced, rowAfterHead, unavailable, unwritable } from './backbone-errors.js';
 import { connectHiding } from './hidden-password.js';
 import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW, SEND_MAIL } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
@@ -98,16 +98,9 @@ export class RedisSession implements Session {
       | null
       | undefined
     )[];
-    const last = Number(head ?? 0);
-    if (!Number.isSafeInteger(last) || last < 0) {
-      throw new SyncError(
-        'log_damaged',
-        `${this.#place.what}: the head of the update log is no number: ${String(head).slice(0, 100)}`,
-      );
-    }
     return {
       epoch: epoch ?? undefined,
-      head: last,
+      head: headOf(this.#place.what, head),
       rowMs: rowMs === undefined || rowMs === null ? undefined : Number(rowMs),
       nowMs: Number(nowMs),
     };
