@@ -275,13 +275,29 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/server/policy/source/git-command.ts': { '#chunks': 'call' },
   'src/server/policy/source/git-objects.ts': { 'createGitObjects.recalled': 'held' },
   'src/server/policy/source/tracker.ts': { '#waiting': 'underWay', '#warnings': 'held' },
+  'src/fleet-rules/document-tree.ts': { 'openAtFirst.open': 'call' },
+  'src/fleet-rules/policy-files.ts': { 'openFiles.open': 'call' },
+  'src/wire/inline-data.ts': { spans: 'call' },
+  'src/wire/json-node.ts': { EMPTY: 'program' },
   'src/server/changes/change-times.ts': {
     '#changes': by('the oldest changes are forgotten, and nothing is kept of unknown ones'),
     NOBODY: 'program',
   },
 };
 
-const FOLDERS = ['server', 'pubsub', 'client', 'embedded', 'http', 'lib', 'auth', 'middleware', 'checker'];
+const FOLDERS = [
+  'server',
+  'pubsub',
+  'client',
+  'embedded',
+  'http',
+  'lib',
+  'auth',
+  'middleware',
+  'checker',
+  'wire',
+  'fleet-rules',
+];
 /** A field that begins as a collection, and a private one that becomes one. */
 const FIELDS = [
   /^ {2}(?:(?:protected|private|static|readonly) )*(#?\w+)(?:: [^=\n]+)? = (?:new (?:Map|Set)\b|\[)/gm,

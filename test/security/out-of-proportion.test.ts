@@ -146,9 +146,9 @@ describe('the REST API of the embedded engine', () => {
     assert(spentMs() < 2_000, `${spentMs()} ms`);
   });
 
-  it('makes nothing of 20 MB that are nested without end', async () => {
+  it('makes nothing of 60 MB that are nested without end', async () => {
     await using front = await startFront();
-    const body = Buffer.alloc(20_000_000, '[');
+    const body = Buffer.alloc(60_000_000, '[');
     body.write('{"input":');
     const [spentMs, grownMib] = [cpuTimer(), memoryTimer()];
     for (const path of ['/v1/data/app', '/v0/data/app', '/']) {
@@ -158,7 +158,7 @@ describe('the REST API of the embedded engine', () => {
     assert.deepEqual(front.questions, [], 'no plain questions');
     assert.equal(front.requests.length, 3, "OPA's own handler says what is wrong");
     assert(spentMs() < 2_500, `${spentMs()} ms`);
-    assert(grownMib() < 200, `${grownMib()} MiB`);
+    assert(grownMib() < 400, `${grownMib()} MiB, with what this process sends`);
   });
 
   it('takes a million values of an input, and not the millions that 20 MB have', async () => {
