@@ -170,4 +170,30 @@ describe('the REST API of the embedded engine', () => {
     assert.deepEqual([refused.status, front.requests.length], [400, 0]);
     assert.match(refused.text, /more than 1000000 values/);
   });
+
+  it('takes no number of a million digits, of which OPA makes half a minute, in a body or a query', async () => {
+    await using front = await startFront();
+    const digits = '9'.repeat(1_000_000);
+    for (const [method, path, body] of [
+      ['POST', '/v1/data/app', `{"input":{"a":[${digits}]}}`],
+      ['POST', '/v1/data/app?explain=full', `{"input":-0.${digits}}`],
+      ['POST', '/', `1e${digits}`],
+      ['POST', '/v1/query', `{"query":"input.x > 5","input":{"x":${digits}}}`],
+      ['GET', `/v1/data/app?input=${digits.slice(0, 100_000)}`, undefined],
+      ['GET', `/v1/data/app?pretty&input={"x":${digits.slice(0, 2_001)}}`, undefined],
+    ] as const) {
+      const answer = await request(front.url + path, { method, ...(body && { body }) });
+      assert.deepEqual([answer.status, front.requests, front.questions], [400, [], []], path.slice(0, 40));
+      assert.match(answer.text, /a number of more than 2000 digits/);
+    }
+    for (const input of [
+      digits.slice(0, 2_000),
+      JSON.stringify(digits),
+      `[${'1'.repeat(1_999)},${'2'.repeat(1_999)}]`,
+    ]) {
+      const body = `{"input":${input}}${' '.repeat(20_000)}`;
+      const answer = await request(`${front.url}/v1/data/app`, { method: 'POST', body });
+      assert.equal(answer.text.trim(), `{"result":${input}}`);
+    }
+  });
 });

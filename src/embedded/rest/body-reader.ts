@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { MAX_JSON_VALUES } from '../../lib/json/json.js';
-import { JsonCheck, JsonTooManyValues, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
+import { JsonCheck, JsonLongNumber, JsonTooManyValues, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
 import { Arrivals } from '../../lib/run/arrivals.js';
 import type { ByteBudget, Holder } from '../../lib/run/budget.js';
 
@@ -67,17 +67,27 @@ export class BodyReader {
   }
 }
 
-/** Bodies up to here are short: they cannot be nested too deep, nor have too many values. */
+/**
+ * Bodies up to here are short: they cannot be nested too deep, nor have too many values or digits.
+ */
 export const SHORT_BODY_BYTES = MAX_JSON_DEPTH;
 /** Bytes that are checked in one step: a millisecond. */
 const STEP_BYTES = 256 * 1024;
+/**
+ * Digits of a number: OPA takes the square of their time, half a minute for a million. A key of
+ * 4096 bits has 1,234.
+ */
+export const MAX_DIGITS = 2_000;
+
+/** What a long body or query is; `other`: no JSON that OPA reads. */
+export type LongText = 'json' | 'too many values' | 'too many digits' | 'other';
 
 /**
  * What a long body is, before it becomes a text, or values in the engine, which take OPA a
- * microsecond and more each. `other`: no JSON that OPA reads.
+ * microsecond and more each.
  */
-export function* longBody(bytes: Buffer): Generator<undefined, 'json' | 'too many values' | 'other'> {
-  const check = new JsonCheck({ maxValues: MAX_JSON_VALUES });
+export function* longBody(bytes: Buffer): Generator<undefined, LongText> {
+  const check = new JsonCheck({ maxValues: MAX_JSON_VALUES, maxDigits: MAX_DIGITS });
   try {
     for (let at = 0; at < bytes.length; at += STEP_BYTES) {
       if (at > 0) yield;
@@ -86,6 +96,23 @@ export function* longBody(bytes: Buffer): Generator<undefined, 'json' | 'too man
     check.end();
     return 'json';
   } catch (error) {
+    if (error instanceof JsonLongNumber) return 'too many digits';
     return error instanceof JsonTooManyValues ? 'too many values' : 'other'; // OPA says what is wrong with it
   }
+}
+
+/** Whether a query may have a number of too many digits in its input. */
+export function hasTooManyDigits(query: string): boolean {
+  // A longer run has one of these places in it.
+  for (let at = MAX_DIGITS; at < query.length; at += MAX_DIGITS) {
+    let [start, end] = [at, at];
+    while (isDigit(query.charCodeAt(start - 1))) start--;
+    while (isDigit(query.charCodeAt(end))) end++;
+    if (end - start > MAX_DIGITS) return true;
+  }
+  return false;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
 }

@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, gunzip, gzip } from 'node:zlib';
 import { MAX_JSON_VALUES } from '../../lib/json/json.js';
+import { MAX_DIGITS } from './body-reader.js';
 
 /** A response of a front; the texts are those of OPA. */
 export interface RestAnswer {
@@ -58,6 +59,13 @@ export const TOO_MANY_VALUES = errorAnswer(
   400,
   'invalid_parameter',
   `request body has more than ${MAX_JSON_VALUES} values`,
+);
+
+/** The response to a number that would keep OPA busy as long. */
+export const TOO_MANY_DIGITS = errorAnswer(
+  400,
+  'invalid_parameter',
+  `the request has a number of more than ${MAX_DIGITS} digits`,
 );
 
 /** The response of `/health`; with a problem it is unhealthy. */

@@ -3,7 +3,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { inSteps } from '../../lib/run/async.js';
 import type { DecisionSource, OpaResponse } from '../types.js';
 import { EngineRefusal } from '../vocabulary.js';
-import { longBody, SHORT_BODY_BYTES } from './body-reader.js';
+import { hasTooManyDigits, longBody, SHORT_BODY_BYTES } from './body-reader.js';
 import { type PlainQuestion, plainQuestion } from './plain-question.js';
 import {
   acceptsGzip,
@@ -17,6 +17,7 @@ import {
   inflated,
   isWorthGzip,
   type RestAnswer,
+  TOO_MANY_DIGITS,
   TOO_MANY_VALUES,
 } from './rest-answers.js';
 import { hasBrokenEscape, type RestRoute, type RestTarget, targetUrl } from './rest-target.js';
@@ -92,6 +93,7 @@ export class RestApi {
     const isLong = body !== undefined && body.bytes.length > SHORT_BODY_BYTES;
     const kind = isLong ? await inSteps(longBody(body.bytes)) : 'json';
     if (kind === 'too many values') return TOO_MANY_VALUES;
+    if (kind === 'too many digits' || hasTooManyDigits(target.query)) return TOO_MANY_DIGITS;
     const question = kind === 'json' ? plainQuestion(route, target, body) : undefined;
     const plain = question === undefined ? undefined : await this.#decide(question);
     if (plain === undefined) return this.#ask(request);

@@ -127,6 +127,9 @@ export class JsonTooDeep extends JsonSyntaxError {}
 /** What {@link JsonCheck} throws for more values than there may be. */
 export class JsonTooManyValues extends JsonSyntaxError {}
 
+/** What {@link JsonCheck} throws for a number of more digits than there may be. */
+export class JsonLongNumber extends JsonSyntaxError {}
+
 const EXPECTED: Readonly<Record<number, string>> = {
   [VALUE]: 'a JSON value',
   [FIRST_ELEMENT]: 'a JSON value or "]"',
@@ -180,6 +183,9 @@ export class JsonCheck {
   /** Values that may still begin. */
   #valuesLeft: number;
   readonly #maxValues: number;
+  readonly #maxDigits: number;
+  /** Digits of the current number. */
+  #digits = 0;
   readonly #watch: MemberWatch | undefined;
   /** 0: nobody watches. */
   readonly #watchDepth: number;
@@ -191,10 +197,12 @@ export class JsonCheck {
   constructor({
     maxDepth = MAX_JSON_DEPTH,
     maxValues = Number.POSITIVE_INFINITY,
+    maxDigits = Number.POSITIVE_INFINITY,
     watch,
-  }: { maxDepth?: number; maxValues?: number; watch?: MemberWatch } = {}) {
+  }: { maxDepth?: number; maxValues?: number; maxDigits?: number; watch?: MemberWatch } = {}) {
     this.#maxDepth = maxDepth;
     this.#maxValues = maxValues;
+    this.#maxDigits = maxDigits;
     this.#valuesLeft = maxValues;
     this.#watch = watch;
     this.#watchDepth = watch?.depth ?? 0;
@@ -271,7 +279,10 @@ export class JsonCheck {
         case FRACTION:
         case EXPONENT_DIGITS:
           if (state !== ZERO) {
+            const from = at;
             at = skip(chunk, at, DIGIT);
+            this.#digits += at - from;
+            if (this.#digits > this.#maxDigits) throw this.#longNumber(at);
             if (at === length) continue;
           }
           state = afterDigits(state, chunk[at] as number);
@@ -371,6 +382,7 @@ export class JsonCheck {
       if (depth > this.#deepest) this.#deepest = depth;
       return byte === OPEN_OBJECT ? FIRST_KEY : FIRST_ELEMENT;
     }
+    this.#digits = 0;
     if (byte === 0x2d) return MINUS;
     if (isDigit(byte)) return byte === DIGIT_0 ? ZERO : INTEGER;
     const literal = LITERALS.get(byte);
@@ -378,6 +390,11 @@ export class JsonCheck {
     this.#literal = literal;
     this.#missing = literal.length - 1;
     return LITERAL;
+  }
+
+  #longNumber(at: number): JsonLongNumber {
+    const offset = this.#offset + at;
+    return new JsonLongNumber(`a number of more than ${this.#maxDigits} digits at byte ${offset}`, offset);
   }
 
   /** Takes the first byte of a UTF-8 character of several bytes. */
