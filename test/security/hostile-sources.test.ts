@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
+import { cpuTimer } from '../support/cpu-time.js';
 import { columns, row, startDatabase, withoutEnd } from '../support/hostile-database.js';
 import { postJson } from '../support/http.js';
 import { listening } from '../support/http-server.js';
@@ -45,6 +46,33 @@ test('an answer in thousands of content encodings is refused before a decoder is
   await client.holds('/three', { a: 1 });
   await failsWith(client, '/four', /more than 3 content encodings/);
   await failsWith(client, '/many', /more than 3 content encodings/);
+});
+
+test('an answer that is much between two codings, and nothing after the last, ends at the limit of a document', async () => {
+  await using server = await startServer();
+  const nothing = gzipSync('');
+  const much = Buffer.alloc(64 * MIB - ((64 * MIB) % nothing.length), nothing);
+  const body = gzipSync(gzipSync(much));
+  assert(body.length < MIB / 8, `${body.length} bytes`);
+  const http = createHttpServer((request, response) => {
+    response.writeHead(request.url === '/fails' ? 500 : 200, { 'content-encoding': 'gzip, gzip, gzip' });
+    response.end(body);
+  });
+  await using source = await listening(http);
+  await using client = await startClient({
+    serverUrl: server.url,
+    env: { ...ENV, SYNC_FETCH_LIMIT_BYTES: String(MIB) },
+  });
+  await client.healthy();
+  const spentMs = cpuTimer();
+  await publish(
+    server.url,
+    { url: `${source.url}/`, dst_path: '/nothing' },
+    { url: `${source.url}/fails`, dst_path: '/fails' },
+  );
+  await failsWith(client, '/nothing', /unpacks to more than 1048576 bytes/);
+  await failsWith(client, '/fails', /500/);
+  assert(spentMs() < 3000, `${spentMs()} ms`);
 });
 
 test('a database that sends rows without end is cut off', async () => {

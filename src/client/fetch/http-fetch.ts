@@ -119,7 +119,12 @@ export class HttpProvider implements FetchProvider {
     }
     // 206 is a partial document, which was not requested.
     if (status < 200 || status > 299 || status === 206) {
-      throw statusFailure(hop, status, headers, await startOf(answer, () => decoded(hop, answer)));
+      throw statusFailure(
+        hop,
+        status,
+        headers,
+        await startOf(answer, () => decoded(hop, answer, context.sink.limitBytes)),
+      );
     }
     const document = await take(hop, answer, isJson, context);
     const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
@@ -133,7 +138,7 @@ async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: Fet
     if (announced > sink.limitBytes && answer.headers['content-encoding'] === undefined) {
       throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${sink.limitBytes}`);
     }
-    const bytes = decoded(hop, answer);
+    const bytes = decoded(hop, answer, sink.limitBytes);
     const charset = charsetOf(headerText(answer.headers['content-type']));
     if (!isJson) return await sink.take(jsonStringOf(bytes, charset));
     return await sink.take(isUtf8(charset) ? bytes : utf8Of(bytes, charset));
@@ -144,8 +149,11 @@ async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: Fet
   }
 }
 
-/** Returns the decompressed body. */
-function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
+/**
+ * Returns the decompressed body. `limitBytes`: of what is between two codings, which may be much
+ * and become nothing.
+ */
+function decoded(hop: Hop, answer: HttpAnswer, limitBytes: number): FetchSource {
   const names = (headerText(answer.headers['content-encoding']) ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
@@ -153,7 +161,7 @@ function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
   if (names.length === 0) return answer.body;
   if (names.length > MAX_CODINGS) throw answerFailure(hop, `more than ${MAX_CODINGS} content encodings`);
   let stream = answer.body instanceof Readable ? answer.body : Readable.from(answer.body);
-  for (const name of names.reverse()) {
+  for (const [index, name] of names.reverse().entries()) {
     const decoder =
       name === 'gzip' || name === 'x-gzip'
         ? createGunzip()
@@ -165,10 +173,21 @@ function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
     if (decoder === undefined) {
       throw answerFailure(hop, `content encoding ${JSON.stringify(name)} is not known`);
     }
+    const packed = index === 0 ? stream : bounded(stream, limitBytes);
     // The reader of the last stream gets the error of any.
-    stream = pipeline(stream, decoder, () => undefined);
+    stream = pipeline(packed, decoder, () => undefined);
   }
   return stream;
+}
+
+async function* bounded(source: Readable, limitBytes: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of source as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length;
+    if (bytes > limitBytes)
+      throw new SyncError('fetch_too_large', `the document unpacks to more than ${limitBytes} bytes`);
+    yield chunk;
+  }
 }
 
 /** Reads the rest of an unneeded response, or closes the connection if it is long. */
