@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import type { Duplex, Readable } from 'node:stream';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
 import { errorText, SyncError } from '../../lib/errors.js';
@@ -10,8 +9,8 @@ import { checkedSocket } from '../outbound/connect-checked.js';
 import { shownUrl } from './http-rules.js';
 import { type BoundedRead, PostgresBounds } from './postgres-bounds.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
-import { PostgresMessages } from './postgres-messages.js';
 import { rowsDocument, selectText } from './postgres-rows.js';
+import { PostgresStream, WithoutTls } from './postgres-stream.js';
 import type { FetchProvider, Outbound } from './provider.js';
 
 /** Options of {@link createPostgresProvider}. */
@@ -89,7 +88,7 @@ async function openSession(request: PostgresRequest, options: SessionOptions, si
   try {
     return await connect(request, tlsOf(request, options), options, signal);
   } catch (error) {
-    if (!isWithoutTls(error)) throw error;
+    if (!(error instanceof WithoutTls)) throw error;
     return connect(request, false, options, signal);
   }
 }
@@ -115,15 +114,14 @@ async function connect(
     // A function: with an empty text, `pg` would use PGPASSWORD and ~/.pgpass, which do not belong
     // to the entry.
     password: () => password?.reveal() ?? '',
-    ssl,
+    ssl: false, // the stream is encrypted itself
     application_name: 'policysync',
     connectionTimeoutMillis: timerMs(connectTimeoutMs),
-    stream: () => socket,
+    stream: () => new PostgresStream(socket, ssl),
     // The rows are texts, whatever the database says that they are.
     types: { getTypeParser: () => String },
   };
   const client = new pg.Client(config);
-  checkMessages(client);
   // A lost connection also fails the current call, which reports it.
   client.on('error', () => undefined);
   const read = bounds.watch(socket);
@@ -149,22 +147,6 @@ async function connect(
     read.end();
     throw read.excess ?? error;
   }
-}
-
-/** What `pg` does not say of its client: the part that reads what a connection receives. */
-interface Reader {
-  attachListeners(stream: Readable): void;
-}
-
-/** Has a client of `pg` read only what {@link PostgresMessages} lets pass. */
-function checkMessages(client: Client): void {
-  const { connection } = client as unknown as { readonly connection: Reader };
-  const attach = connection.attachListeners.bind(connection);
-  connection.attachListeners = (stream: Duplex) => {
-    const messages = new PostgresMessages();
-    messages.once('error', (error) => stream.destroy(error));
-    attach(stream.pipe(messages));
-  };
 }
 
 function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProviderOptions): false | ConnectionOptions {
@@ -201,11 +183,6 @@ const PASSING = ['08', '40', '53', '55', '57', '58', 'XX'];
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** Messages of `pg` for a failed handshake, which have no codes. */
 const NO_AGREEMENT = /^SASL|SSL connection/;
-
-/** Whether the server does not support TLS. */
-export function isWithoutTls(error: unknown): boolean {
-  return error instanceof Error && error.message === 'The server does not support SSL connections';
-}
 
 /**
  * Returns the error for a failed connection, statement or read. The message names the database and
