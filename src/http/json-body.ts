@@ -1,7 +1,8 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { errorCodes, type FastifyInstance, type FastifyRequest, type RequestPayload } from 'fastify';
 import type * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json/json-check.js';
+import { Pieces } from '../lib/net/pieces.js';
 import { inSteps } from '../lib/run/async.js';
 import { type FieldProblem, fieldProblems } from '../wire/field-problems.js';
 import { keepingData, TooManyValues } from '../wire/inline-data.js';
@@ -17,9 +18,40 @@ const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
  */
 export function useJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) =>
-    request.routeOptions.config.rawBody === true ? body : await readJsonBody(request.headers['content-type'], body),
-  );
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: RequestPayload) => {
+    const body = await bodyBytes(request, payload);
+    if (request.routeOptions.config.rawBody === true) return body;
+    return await readJsonBody(request.headers['content-type'], body);
+  });
+}
+
+/**
+ * The body of a request, as far as its route takes one. Fastify would keep each chunk as its caller
+ * has cut it, and a caller can cut a body into bytes. Rejects as Fastify does.
+ */
+function bodyBytes({ headers, routeOptions }: FastifyRequest, payload: RequestPayload): Promise<Buffer> {
+  const limit = routeOptions.bodyLimit;
+  if (Number(headers['content-length']) > limit) return Promise.reject(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+  return new Promise((resolve, reject) => {
+    const pieces = new Pieces();
+    const over = (): void => void payload.off('data', onData).off('end', onEnd).off('error', onError);
+    const onData = (piece: Buffer): void => {
+      pieces.push(piece);
+      if (pieces.bytes <= limit) return;
+      over();
+      reject(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+    };
+    const onEnd = (): void => {
+      over();
+      resolve(pieces.join());
+    };
+    const onError = (error: Error): void => {
+      over();
+      // A body that does not arrive is no fault of ours; an error of ours has its own status.
+      reject(Object.assign(error, { statusCode: 400 }));
+    };
+    payload.on('data', onData).on('end', onEnd).on('error', onError).resume();
+  });
 }
 
 /**

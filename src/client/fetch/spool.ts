@@ -5,6 +5,7 @@ import { type FileHandle, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { depthLimit, JsonTooDeep } from '../../lib/json/json-check.js';
+import { Pieces } from '../../lib/net/pieces.js';
 import { makeFolder } from '../../lib/settings/private-files.js';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
 import type { ArrivingBody } from './arriving-file.js';
@@ -161,8 +162,7 @@ class Sink {
   readonly #options: SinkOptions;
   readonly #onLarge: OnLarge | undefined;
   #arriving: ArrivingFile | undefined;
-  #chunks: Uint8Array[] = [];
-  #waitingBytes = 0;
+  readonly #waiting = new Pieces();
   /** Bytes that are not a complete value; bytes in the file. */
   #openBytes = 0;
   #fileBytes = 0;
@@ -183,15 +183,14 @@ class Sink {
   async write(chunk: Uint8Array, isOpen: boolean): Promise<void> {
     this.sizeBytes += chunk.length;
     if (isOpen) this.#openBytes = this.sizeBytes;
-    this.#waitingBytes += chunk.length;
-    this.#chunks.push(chunk);
+    this.#waiting.push(chunk);
     const { memoryLimitBytes, pieceBytes } = this.#options;
-    if (this.sizeBytes > memoryLimitBytes && this.#waitingBytes >= pieceBytes) await this.#flush();
+    if (this.sizeBytes > memoryLimitBytes && this.#waiting.bytes >= pieceBytes) await this.#flush();
   }
 
   async finish(): Promise<OwnedBody> {
     if (this.sizeBytes <= this.#options.memoryLimitBytes) {
-      const bytes = Buffer.concat(this.#chunks);
+      const bytes = this.#waiting.join();
       return bodyOfText(bytes.toString('utf8'), bytes);
     }
     const digest = (await this.#flush()).digest('hex');
@@ -221,10 +220,8 @@ class Sink {
    */
   async #flush(): Promise<Hash> {
     await this.#written();
-    const chunks = this.#chunks;
-    const bytes = this.#waitingBytes;
-    this.#chunks = [];
-    this.#waitingBytes = 0;
+    const bytes = this.#waiting.bytes;
+    const chunks = this.#waiting.take();
     const sum = this.#hash ?? createHash('sha256');
     this.#hash = sum;
     for (const chunk of chunks) sum.update(chunk);

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { MAX_JSON_VALUES } from '../../lib/json/json.js';
 import { JsonCheck, JsonLongNumber, JsonTooManyValues, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
+import { Pieces } from '../../lib/net/pieces.js';
 import { Arrivals } from '../../lib/run/arrivals.js';
 import type { ByteBudget, Holder } from '../../lib/run/budget.js';
 
@@ -34,8 +35,7 @@ export class BodyReader {
   read(request: IncomingMessage, holder: Holder): Promise<ArrivedBody> {
     if (Number(request.headers['content-length'] ?? 0) > this.#bodyBytes) return Promise.resolve('too large');
     return new Promise((resolve) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
+      const pieces = new Pieces();
       const arrival = this.#arrivals.begin(holder, () => end('busy'));
       const end = (outcome: ArrivedBody): void => {
         request.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -46,15 +46,13 @@ export class BodyReader {
         resolve(outcome);
       };
       const onData = (chunk: Buffer): void => {
-        bytes += chunk.length;
-        chunks.push(chunk);
-        if (bytes > this.#bodyBytes) end('too large');
+        pieces.push(chunk);
+        if (pieces.bytes > this.#bodyBytes) end('too large');
         else if (arrival.add(chunk.length) !== undefined) end('busy');
       };
       const onEnd = (): void => {
         arrival.isWhole();
-        const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes);
-        end({ bytes: whole, release: () => arrival.end() });
+        end({ bytes: pieces.join(), release: () => arrival.end() });
       };
       const onClose = (): void => end('aborted');
       // An error is followed by `close`.

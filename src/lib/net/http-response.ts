@@ -1,4 +1,8 @@
 import { SyncError } from '../errors.js';
+import { Pieces } from './pieces.js';
+
+/** Bytes of a text that are decoded at a time. */
+const DECODED_BYTES = 64 * 1024;
 
 /** Header values of a response, as undici and Node give them. */
 export type HeaderValues = Readonly<Record<string, string | string[] | undefined>>;
@@ -54,14 +58,16 @@ export async function bodyText({ headers, body }: ReadableAnswer, limitBytes: nu
   const announced = Number(headers['content-length'] ?? 0);
   if (announced > limitBytes) throw dropped(body, tooLarge(String(announced)));
   const decoder = new TextDecoder();
+  const waiting = new Pieces();
   let text = '';
   let sizeBytes = 0;
   for await (const chunk of body) {
     sizeBytes += chunk.length;
     if (sizeBytes > limitBytes) throw dropped(body, tooLarge(`at least ${sizeBytes}`));
-    text += decoder.decode(chunk, { stream: true });
+    waiting.push(chunk);
+    if (waiting.bytes >= DECODED_BYTES) text += decoder.decode(waiting.join(), { stream: true });
   }
-  return text + decoder.decode();
+  return text + decoder.decode(waiting.join());
 }
 
 /** The first bytes of a body, as many as arrived before it failed. */
@@ -69,18 +75,16 @@ export async function bodyStart(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   limitBytes: number,
 ): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
+  const pieces = new Pieces();
   try {
     for await (const chunk of body) {
-      chunks.push(chunk);
-      sizeBytes += chunk.length;
-      if (sizeBytes >= limitBytes) break; // which also ends the connection
+      pieces.push(chunk);
+      if (pieces.bytes >= limitBytes) break; // which also ends the connection
     }
   } catch {
     // The status is what counts; the text beside it is a courtesy.
   }
-  return Buffer.concat(chunks).subarray(0, limitBytes);
+  return pieces.join().subarray(0, limitBytes);
 }
 
 /** Drops the rest of a body and returns the error to throw. */

@@ -1,6 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import type { GoHost, HostRequest, HostResponse } from '../../../embedded/go/go-host.js';
 import { SyncError } from '../../../lib/errors.js';
+import { Pieces } from '../../../lib/net/pieces.js';
 import type { OutboundGate } from '../../outbound/gate.js';
 
 /** Request headers that the connection decides. */
@@ -55,17 +56,15 @@ function sentHeaders(headers: HostRequest['headers']): Record<string, string | s
 }
 
 async function limited(body: AsyncIterable<Uint8Array>, limitBytes: number, address: string): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const pieces = new Pieces();
   for await (const chunk of body) {
-    size += chunk.length;
-    if (size > limitBytes) {
+    pieces.push(chunk);
+    if (pieces.bytes > limitBytes) {
       const { host } = new URL(address);
       throw new SyncError('fetch_too_large', `http.send: the response of ${host} has more than ${limitBytes} bytes`);
     }
-    chunks.push(chunk);
   }
-  return Buffer.concat(chunks);
+  return pieces.join();
 }
 
 /** The headers of a response, with names as Go writes them: it finds no other ones. */

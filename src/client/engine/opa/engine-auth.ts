@@ -2,6 +2,7 @@ import { type Dispatcher, request } from 'undici';
 import * as z from 'zod';
 import { failureFields, SyncError } from '../../../lib/errors.js';
 import { jsonOrUndefined } from '../../../lib/json/json-text.js';
+import { Pieces } from '../../../lib/net/pieces.js';
 import { type Logger, redactUrl, Secret } from '../../../lib/observe/log.js';
 import { unlessAborted, withAnySignal } from '../../../lib/run/async.js';
 
@@ -203,14 +204,12 @@ export class Oauth implements EngineAuth {
       },
       body: 'grant_type=client_credentials',
     });
-    const chunks: Buffer[] = [];
-    let sizeBytes = 0;
+    const pieces = new Pieces();
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      sizeBytes += chunk.length;
-      if (sizeBytes > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT} bytes`);
-      chunks.push(chunk);
+      pieces.push(chunk);
+      if (pieces.bytes > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT} bytes`);
     }
-    return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') };
+    return { status: answer.statusCode, text: pieces.join().toString('utf8') };
   }
 
   async #sendInTime(): Promise<{ status: number; text: string }> {

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { EngineRefusal } from '../../../embedded/vocabulary.js';
 import { SyncError } from '../../../lib/errors.js';
 import { parseJson } from '../../../lib/json/json.js';
+import { Pieces } from '../../../lib/net/pieces.js';
 import { withAnySignal } from '../../../lib/run/async.js';
 import { withModuleNames } from '../modules/bundle-archive.js';
 import { AUTHZ_DECISION } from './opa-authz.js';
@@ -211,13 +212,13 @@ export class OpaBundleServer {
   }
 
   #readStatus(request: IncomingMessage, response: ServerResponse): void {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    const pieces = new Pieces();
+    request.on('data', (chunk: Buffer) => pieces.push(chunk));
     request.on('end', () => {
       response.writeHead(200).end();
       let value: unknown;
       try {
-        value = parseJson(Buffer.concat(chunks).toString('utf8'));
+        value = parseJson(pieces.join().toString('utf8'));
       } catch {
         return; // truncated when the child exited; the next report is complete
       }
