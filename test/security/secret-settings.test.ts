@@ -160,6 +160,45 @@ describe('a secret setting', () => {
   });
 });
 
+describe('a secret in a place that is not for it', () => {
+  const HUSH = 'hush-hush';
+
+  it('is not shown with a flag that no command has', async () => {
+    const flags = [`--tokn=${HUSH}`, `--token:${HUSH}`, `-zokn=${HUSH}`, `--tokn=it's '${HUSH}'`, `--tokn=a\n${HUSH}`];
+    const commands = [
+      'publish',
+      'token',
+      'status',
+      'trace',
+      'server',
+      'client',
+      'doctor server',
+      'config print client',
+    ];
+    for (const flag of flags) {
+      for (const command of commands) {
+        const { code, stdout, stderr } = await runHere('policysync', [...command.split(' '), flag], {});
+        assert.equal(code, 2, `${command} ${flag}`);
+        assert.match(stderr, /unknown option '--?[tz]ok/);
+        assert(!(stdout + stderr).includes(HUSH), `${command}: ${stderr}`);
+      }
+    }
+  });
+
+  it('is not printed as a public key, or as an address that is none', async () => {
+    const pem = `-----BEGIN PRIVATE KEY-----\n${HUSH}\n-----END PRIVATE KEY-----`;
+    const entry = { url: `http://u:${HUSH}@/x`, dst_path: '/x' };
+    for (const env of [
+      { SYNC_AUTH_PUBLIC_KEY: pem },
+      { SYNC_AUTH_PUBLIC_KEY: pem.replaceAll(/\s/g, '_') },
+      { SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries: [entry] } }) },
+    ]) {
+      const { stdout, stderr } = await runHere('policysync', ['config', 'print'], env);
+      assert(!(stdout + stderr).includes(HUSH), Object.keys(env).join());
+    }
+  });
+});
+
 /** A server that repeats what it is told, wherever a response has room for it, and the credentials that it was sent. */
 async function repeater() {
   const sent = new Set<string>();

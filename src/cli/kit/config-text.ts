@@ -89,7 +89,8 @@ function shownText(text: string): string {
   try {
     value = parseJson(text);
   } catch {
-    return redactUrl(text); // plain text, possibly a URL
+    // Plain text, possibly a URL, or a private key in the place of a public one.
+    return /PRIVATE[ _]KEY/.test(text) ? '***' : redactUrl(text);
   }
   return typeof value === 'object' && value !== null ? JSON.stringify(redacted(value)) : text;
 }
@@ -102,7 +103,7 @@ const SECRET_MEMBER = /(password|passwd|passphrase|secret|token|credentials?|api
 
 /** Masks header values, secret members, and credentials in URLs of a JSON value. */
 function redacted(value: unknown): unknown {
-  if (typeof value === 'string') return URL.canParse(value) ? redactUrl(value) : value;
+  if (typeof value === 'string') return URL.canParse(value) || /^[\w+.-]*:?\/\//.test(value) ? redactUrl(value) : value;
   if (Array.isArray(value)) return value.map(redacted);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shownMember(key, member)]));

@@ -18,7 +18,7 @@ import { cacheFolder } from '../../lib/run/cache-folder.js';
 import { CONFIG_VARIABLE } from '../../settings.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { endAtOnce } from './end-program.js';
-import { hintAtOrder } from './unknown-option.js';
+import { hideUnknownValues, hintAtOrder } from './unknown-option.js';
 
 /** Exit codes of all programs; the last four are those of `status --fail-on`. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, behind: 4, away: 5, incomplete: 6 } as const;
@@ -99,6 +99,7 @@ const WITHOUT_USAGE_CODE: ReadonlySet<string> = new Set(['healthcheck']);
 export async function runCommandLine(program: Command, argv: readonly string[], io: CommandIo): Promise<number> {
   throwInsteadOfExit(program);
   hintAtOrder(program);
+  hideUnknownValues(program);
   let called = program;
   const note = (_: Command, command: Command): void => {
     called = command;

@@ -1,9 +1,30 @@
 import type { Command } from 'commander';
 import { didYouMean, meantNames } from '../../lib/settings/similar-name.js';
 
+/** What the parser says before a flag that it does not know. */
+const UNKNOWN = "unknown option '";
+
 /** The flag that the parser does not know, without its value, which may be a secret. */
 function unknownFlag(text: string): string | undefined {
-  return /unknown option '(--[^'=]+)/.exec(text)?.[1];
+  const at = text.indexOf(UNKNOWN);
+  return at === -1 ? undefined : /^[\w-]*/.exec(text.slice(at + UNKNOWN.length))?.[0];
+}
+
+function withoutValue(text: string): string {
+  const flag = unknownFlag(text);
+  if (flag === undefined) return text;
+  const end = text.indexOf(UNKNOWN) + UNKNOWN.length;
+  return text.slice(0, end) + flag + text.slice(text.lastIndexOf("'"));
+}
+
+/** Leaves out the value of a flag that the parser does not know, in every command of a program. */
+export function hideUnknownValues(program: Command): void {
+  for (const command of leaves(program)) {
+    const { outputError } = command.configureOutput();
+    command.configureOutput({
+      outputError: (text, write) => outputError?.(withoutValue(text), write),
+    });
+  }
 }
 
 /**
