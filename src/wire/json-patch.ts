@@ -16,6 +16,7 @@ import {
   nodeText,
   withValue,
 } from './json-node.js';
+import { ListItems } from './list-items.js';
 import { sameJson } from './same-json.js';
 
 /** One operation of a JSON patch (RFC 6902), its value as written. */
@@ -155,7 +156,7 @@ const MOST_WITH_COPIES = 64 * 1024 * 1024;
 /** The result of a patch so far. It has no other owner, so it is changed in place. */
 class Draft {
   readonly #members = new WeakSet<ReadonlyMap<string, Node>>();
-  readonly #items = new WeakMap<Node, string[]>();
+  readonly #items = new WeakMap<Node, ListItems>();
   /** Parsed objects; their members must not change. */
   readonly #opened = new WeakMap<Node, ReadonlyMap<string, Node>>();
   #cut = 0;
@@ -204,20 +205,20 @@ class Draft {
   }
 
   /** Elements of a list that may be changed. */
-  itemsOf(node: Node): string[] {
+  itemsOf(node: Node): ListItems {
     const known = this.#items.get(node);
     if (known !== undefined) return known;
     const text = nodeText(node);
     this.#spend(text.length);
-    return elements(text);
+    return new ListItems(elements(text));
   }
 
   /** The list of these elements. */
-  listOf(items: string[]): Node {
-    let held: string[] | undefined = items;
+  listOf(items: ListItems): Node {
+    let held: ListItems | undefined = items;
     let text = '';
     const print = (): string => {
-      if (held !== undefined) text = `[${held.join(',')}]`;
+      if (held !== undefined) text = held.text();
       held = undefined;
       return text;
     };
@@ -232,7 +233,7 @@ class Draft {
     for (const segment of path) {
       if (at === undefined) return undefined;
       if (this.isList(at)) {
-        const item = /^(0|[1-9]\d*)$/.test(segment) ? this.itemsOf(at)[Number(segment)] : undefined;
+        const item = /^(0|[1-9]\d*)$/.test(segment) ? this.itemsOf(at).at(Number(segment)) : undefined;
         at = item === undefined ? undefined : leafOf(item);
       } else at = this.#open(at).get(segment);
     }
@@ -349,13 +350,11 @@ function edit(
       throw new PatchRefused(`${JSON.stringify(path.join('/'))} is outside the list`);
     }
     if (rest.length > 0) {
-      const inner = edit(leafOf(items[index] ?? 'null'), rest, value, how, draft);
-      items[index] = inner === undefined ? 'null' : draft.textOf(inner);
-    } else if (value === undefined) {
-      items.splice(index, 1);
-    } else {
-      items.splice(index, inserting ? 0 : 1, draft.textOf(value));
-    }
+      const inner = edit(leafOf(items.at(index) ?? 'null'), rest, value, how, draft);
+      items.set(index, inner === undefined ? 'null' : draft.textOf(inner));
+    } else if (value === undefined) items.remove(index);
+    else if (inserting) items.insert(index, draft.textOf(value));
+    else items.set(index, draft.textOf(value));
     return placed(node, path.slice(0, depth), draft.listOf(items), draft);
   }
   return placed(node, path, value, draft);

@@ -189,3 +189,18 @@ test('a test of a deep value, or of one that is deep around something long, is m
     }
   }
 });
+
+test('a patch of operations at the front of a long list does not move the list for each', async () => {
+  const OPERATIONS = 50_000;
+  const LENGTH = 600_000;
+  for (const [operation, length] of [
+    ['{"op":"add","path":"/0","value":2}', LENGTH + OPERATIONS],
+    ['{"op":"remove","path":"/1"}', LENGTH - OPERATIONS],
+    ['{"op":"move","from":"/0","path":"/-"}', LENGTH],
+  ] as const) {
+    const document = leafOf(`[${'1,'.repeat(LENGTH - 1)}1]`);
+    const patch = parsePatch(`[${Array(OPERATIONS).fill(operation).join(',')}]`);
+    const text = await bounded(() => nodeText(applyPatch(document, patch) ?? document));
+    assert.equal(text.length, 2 * length + 1, operation);
+  }
+});
