@@ -215,6 +215,31 @@ describe('work', () => {
     socket.destroy();
   });
 
+  it('a token that appends to a long list delays others by one of these', async () => {
+    await using server = await startServer(withKeys());
+    const target = `${server.url}/data/config`;
+    const [greedy, other] = [
+      await tokenOf(server.url, { type: 'datasource' }),
+      await tokenOf(server.url, { type: 'datasource' }),
+    ];
+    const entry = { url: '', dst_path: '/t', topics: ['t'] };
+    const list = { entries: [{ ...entry, data: { l: Array(300_000).fill(1) } }] };
+    assert.equal((await postJson(target, list, bearer(greedy))).status, 200);
+    const append = { entries: [{ ...entry, save_method: 'PATCH', data: [{ op: 'add', path: '/l/-', value: 1 }] }] };
+    let done = 0;
+    const appends = Array.from({ length: 12 }, async () => {
+      const { status } = await postJson(target, append, bearer(greedy));
+      done++;
+      return status;
+    });
+    await until(() => done > 0, { withinMs: 60_000, what: 'the first' });
+    const before = done;
+    const published = await postJson(target, { entries: [{ ...entry, dst_path: '/o', data: 1 }] }, bearer(other));
+    assert.equal(published.status, 200);
+    assert(done - before < appends.length / 2, `${done - before} of ${appends.length} came first`);
+    assert.deepEqual(new Set(await Promise.all(appends)), new Set([200]));
+  });
+
   it('a token that asks for the load limit all the time leaves the others their part', async () => {
     await using server = await startServer({ ...withKeys(), SYNC_CLIENT_LOAD_LIMIT_NOTATION: '10 per hour' });
     const { url } = server;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/observe/log.js';
+import { Turns } from '../../lib/run/turns.js';
 import { withOverrides } from '../../lib/run/with-overrides.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
@@ -65,6 +66,8 @@ export class FoldedLog implements UpdateLog {
   readonly #store: LogStore;
   /** By the clock of the store. */
   readonly #now: () => number;
+  /** One record at a time that depends on the exact state of the log. */
+  readonly #turns = new Turns(1, { what: 'appends to lists that wait for their turn' });
   readonly #queue: AppendQueue;
   readonly #retention: Retention;
   readonly #view: LogView;
@@ -277,9 +280,15 @@ export class FoldedLog implements UpdateLog {
   /**
    * Appends a record whose acceptance depends on the exact state of the log before it: one with
    * operations at `-`, which need a document in the log, or one close to the limit of patches,
-   * which other instances may exhaust.
+   * which other instances may exhaust. Such a record may take as long as the document is, so
+   * publishers take turns, and all others go on between two of them.
    */
   async #appendExactly(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<AppendedRow> {
+    const { publisher } = own.record;
+    return await this.#turns.run({ subject: publisher, address: publisher ?? '' }, () => this.#appendInTurn(own));
+  }
+
+  async #appendInTurn(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<AppendedRow> {
     const { record } = own;
     const make = (): readonly OwnRow[] => {
       const { fold } = this.#state;
