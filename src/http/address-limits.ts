@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify';
 import { SyncError } from '../lib/errors.js';
-import { AddressRanges, canonicalAddress } from '../lib/net/address.js';
+import { AddressRanges, canonicalAddress, networkOf } from '../lib/net/address.js';
 import type { OpenConnection, OpenConnections } from '../lib/net/open-connections.js';
 import type { Logger } from '../lib/observe/log.js';
 import { Budget } from '../lib/run/budget.js';
@@ -130,7 +130,7 @@ export class AddressLimits {
     const address = this.#addressOf(connection);
     let release = this.#takeConnection(address);
     const mayEnd = (other: OpenConnection): boolean =>
-      other !== connection && this.#releases.has(other) && this.#addressOf(other) === address;
+      other !== connection && this.#releases.has(other) && networkOf(this.#addressOf(other)) === networkOf(address);
     if (release === undefined && this.connections.makeRoom(mayEnd)) release = this.#takeConnection(address);
     if (release === undefined) {
       this.#warn(address, 'SYNC_CONNECTIONS_PER_ADDRESS');

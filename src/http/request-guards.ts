@@ -6,6 +6,7 @@ import { authorize } from '../auth/authorize.js';
 import { ANONYMOUS, type Authenticator, type Caller, isInsider } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
+import { networkOf } from '../lib/net/address.js';
 import { isLoopback } from '../lib/net/proxy.js';
 import type { Logger } from '../lib/observe/log.js';
 import type { RateLimit } from '../lib/run/rate.js';
@@ -115,9 +116,12 @@ export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: 
   });
 }
 
-/** Consumes one request of the key's share. Throws `rate_limited` (429) if none is left. */
+/**
+ * Consumes one request of the share of an address or a subject. Throws `rate_limited` (429) if none
+ * is left.
+ */
 export function consumeRateLimit(limit: Pick<RateLimit, 'rate' | 'take'>, key: string): void {
-  const waitMs = limit.take(key, Date.now());
+  const waitMs = limit.take(networkOf(key), Date.now());
   if (waitMs > 0) throw new SyncError('rate_limited', limit.rate.text, { retryAfterSeconds: waitMs / 1000 });
 }
 

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { networkOf } from '../lib/net/address.js';
 
 /**
  * The delays of one address grow to this many times the first one: 8 s, below the handshake timeout
@@ -47,7 +48,7 @@ export class Tarpit {
    */
   async hold(address: string, socket: Duplex): Promise<boolean> {
     if (this.#over || socket.destroyed || socket.readableEnded) return true;
-    const seen = this.#remember(address);
+    const seen = this.#remember(networkOf(address));
     if (this.#held.size >= MAX_HELD || seen.held >= MAX_HELD_OF_ADDRESS) return false;
     seen.held++;
     await this.#wait(this.#firstMs * Math.min(2 ** (seen.refusals - 1), LONGEST), socket);

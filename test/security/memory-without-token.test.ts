@@ -208,6 +208,20 @@ describe('limits of one address', () => {
     assert.equal((await upgrade('203.0.113.10')).status, 401);
   });
 
+  it('the addresses of a network of IPv6 are one: a single host may take each of them', async () => {
+    await using server = await startServer({
+      ...withKeys(),
+      SYNC_TRUSTED_PROXIES: '127.0.0.0/8',
+      SYNC_RATE_LIMIT: '2 per hour',
+    });
+    const ask = async (address: string) =>
+      (await request(`${server.url}/data/config`, { headers: { 'x-forwarded-for': address } })).status;
+    const one = ['2001:db8::1', '2001:db8:0:0:1:2:3:4', '2001:db8::ffff:0:1:1', '[2001:db8::5]:80'];
+    assert.deepEqual(await Promise.all(one.map(ask)).then((all) => all.sort()), [401, 401, 429, 429]);
+    assert.equal(await ask('2001:db8:0:1::1'), 401);
+    assert.equal(await ask('::ffff:203.0.113.7'), 401);
+  });
+
   it('without trusted proxies nobody says of himself where he comes from', async () => {
     await using server = await startServer({ SYNC_RATE_LIMIT: '2 per hour' });
     const statuses = [];

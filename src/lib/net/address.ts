@@ -19,6 +19,18 @@ export function canonicalAddress(text: string): string | undefined {
   return bytes.join('.');
 }
 
+/**
+ * Whose share a canonical address uses: of IPv6 the network of 64 bits, as one host may take each
+ * address of it. Any other text is returned as it is.
+ */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address;
+  const [before = [], after] = address.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const missing = after === undefined ? 0 : 8 - before.length - after.length;
+  const groups = [...before, ...Array<string>(missing).fill('0'), ...(after ?? [])];
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
+
 /** Ranges of addresses; look-ups take canonical addresses. */
 export class AddressRanges {
   readonly #list = new BlockList();

@@ -1,4 +1,5 @@
 import type { SyncError } from '../errors.js';
+import { networkOf } from '../net/address.js';
 import { type Bound, type ByteBudget, Held, type Holder, SMALL_BYTES } from './budget.js';
 
 /** What arrives more slowly than this gives way to others. */
@@ -98,7 +99,9 @@ export class Arrival {
   /** Whether it takes room of the bound that `other` has reached. */
   isBeside(other: Arrival, full: Bound): boolean {
     if (this.#isSmall !== other.#isSmall) return false;
-    return full === 'all' || this.#about.holder[full] === other.#about.holder[full];
+    const [mine, others] = [this.#about.holder, other.#about.holder];
+    if (full === 'address') return networkOf(mine.address) === networkOf(others.address);
+    return full === 'all' || mine.subject === others.subject;
   }
 
   get #isSmall(): boolean {

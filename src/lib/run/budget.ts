@@ -1,4 +1,5 @@
 import { SyncError } from '../errors.js';
+import { networkOf } from '../net/address.js';
 
 /** Whose bound is reached: that of one token, of one address, or of all callers together. */
 export type Bound = 'subject' | 'address' | 'all';
@@ -77,7 +78,7 @@ export class Budget {
 
   /** What one holder has now, by its address. */
   ofAddress(address: string): number {
-    return this.#accounts.get(`address ${address}`)?.used ?? 0;
+    return this.#accounts.get(`address ${networkOf(address)}`)?.used ?? 0;
   }
 
   /** Accounts that are kept now: of holders that have something. */
@@ -162,7 +163,7 @@ export class Budget {
 
 function keyOf(whose: Bound, { subject, address }: Holder): string | undefined {
   if (whose === 'all') return whose;
-  if (whose === 'address') return `address ${address}`;
+  if (whose === 'address') return `address ${networkOf(address)}`;
   return subject === null ? undefined : `subject ${subject}`;
 }
 

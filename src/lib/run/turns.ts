@@ -1,3 +1,4 @@
+import { networkOf } from '../net/address.js';
 import {
   type Bound,
   Budget,
@@ -103,5 +104,5 @@ export class Turns {
 
 /** Whose line it is. */
 export function lineOf({ subject, address }: Holder): string {
-  return subject === null ? `address ${address}` : `subject ${subject}`;
+  return subject === null ? `address ${networkOf(address)}` : `subject ${subject}`;
 }
