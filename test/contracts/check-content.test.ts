@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type CheckedContent, openContent } from '../../src/cli/commands/check/open-content.js';
@@ -113,6 +113,20 @@ describe('what is checked', () => {
     await using content = await openContent(request, { PATH: nothing.path });
     assert.deepEqual(await files(content), { '.gitignore': 'local/', 'a.rego': '1', 'local/b.rego': '2' });
     assert.match(content.text, /as it lies on disk, with the files that git ignores: there is no git program/);
+  });
+
+  it('nothing that no bundle can have, however little it takes on disk: no file is read', async () => {
+    await using folder = await tempDir();
+    const path = join(folder.path, 'zeros.rego');
+    await writeFile(path, '');
+    await truncate(path, 3 * 2 ** 30);
+    await using content = await open(folder.path);
+    const { rss } = process.memoryUsage();
+    await assert.rejects(
+      files(content),
+      /has 3072 MiB of modules and data, .* at most 256 MiB; the largest is zeros\.rego/,
+    );
+    assert(process.memoryUsage().rss - rss < 100 * 2 ** 20);
   });
 
   it('says what is not there', async () => {

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { SyncError } from '../../../lib/errors.js';
 import { comparePaths } from '../../../server/policy/bundle/directories.js';
 import { createGitCommand } from '../../../server/policy/source/git-command.js';
-import type { GitObjects } from '../../../server/policy/source/git-objects.js';
+import { BLOBS_LIMIT_BYTES, type GitObjects } from '../../../server/policy/source/git-objects.js';
 
 const GIT_TIMEOUT_MS = 60_000;
 
@@ -114,6 +114,26 @@ async function walk(folder: string, below: string): Promise<string[]> {
   return paths;
 }
 
+/** What is checked is more than a bundle can have, as in a commit of which most are zeros. */
+export class BundleTooLarge extends SyncError {
+  constructor(largest: string, bytes: number) {
+    const mebibytes = (size: number): string => `${Math.ceil(size / 2 ** 20)} MiB`;
+    const text = `has ${mebibytes(bytes)} of modules and data, and a bundle at most ${mebibytes(BLOBS_LIMIT_BYTES)}`;
+    super('policy_commit_refused', `${text}; the largest is ${largest}: leave out files with SYNC_BUNDLE_IGNORE`);
+  }
+}
+
+/** Throws {@link BundleTooLarge} before anything is read. */
+async function assertFits(folder: string, paths: ReadonlySet<string>): Promise<void> {
+  let [bytes, largest, most] = [0, '', -1];
+  for (const path of paths) {
+    const { size } = await lstat(join(folder, path));
+    bytes += size;
+    if (size > most) [largest, most] = [path, size];
+  }
+  if (bytes > BLOBS_LIMIT_BYTES) throw new BundleTooLarge(largest, bytes);
+}
+
 /** Reads files of a folder as the contents of one commit. The id of a content is its path. */
 export function diskObjects(folder: string, files: readonly string[]): GitObjects {
   return {
@@ -122,6 +142,7 @@ export function diskObjects(folder: string, files: readonly string[]): GitObject
     files: async () => files.map((path) => ({ path, blob: path })),
     blobs: async (ids) => {
       const contents = new Map<string, Buffer>();
+      await assertFits(folder, new Set(ids));
       for (const id of new Set(ids)) contents.set(id, await readFile(join(folder, id)));
       return contents;
     },

@@ -23,6 +23,7 @@ import { type BundleFiles, readBundle } from './bundle-files.js';
 import type { CheckOptions, CheckSettings } from './check-settings.js';
 import { compareBundles } from './compare.js';
 import { dataFindings } from './data-findings.js';
+import { BundleTooLarge } from './disk-files.js';
 import { fileFindings } from './file-findings.js';
 import { type CheckedContent, openContent } from './open-content.js';
 import {
@@ -79,6 +80,7 @@ async function findingsOf(
       directories: settings.policyDirs,
     });
   } catch (error) {
+    if (error instanceof BundleTooLarge) return { findings: [failedFinding('bundle_too_large', 'bundle', error)] };
     if (!(error instanceof SyncError && error.code === 'policy_commit_refused')) throw error;
     return { findings: [failedFinding('manifest_not_utf8', 'manifest', error)] };
   }
