@@ -1,5 +1,6 @@
 import { Transform, type TransformCallback } from 'node:stream';
 import { SyncError } from '../../lib/errors.js';
+import { Pieces } from '../../lib/net/pieces.js';
 
 /** Letter and length of a message; the length counts itself. */
 const HEAD_BYTES = 5;
@@ -106,25 +107,21 @@ const CONTENTS: Readonly<Record<string, (content: Content) => boolean>> = {
  * the middle of the program, or never comes back. Fails with `fetch_failed`.
  */
 export class PostgresMessages extends Transform {
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  readonly #pieces = new Pieces();
   /** Bytes of what has not been passed on, from which on a look is worth it. */
   #needed = HEAD_BYTES;
   #messages = 0;
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    this.#parts.push(chunk);
-    this.#bytes += chunk.length;
-    if (this.#bytes < this.#needed) {
+    this.#pieces.push(chunk);
+    if (this.#pieces.bytes < this.#needed) {
       done();
       return;
     }
-    const all = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts);
+    const all = this.#pieces.join();
     try {
       const end = this.#look(all);
-      const rest = all.subarray(end);
-      this.#parts = rest.length === 0 ? [] : [rest];
-      this.#bytes = rest.length;
+      if (end < all.length) this.#pieces.push(all.subarray(end));
       done(null, end === 0 ? undefined : all.subarray(0, end));
     } catch (error) {
       done(error as Error);
