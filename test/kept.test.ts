@@ -62,8 +62,6 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
     '#keptSlots': 'underWay',
   },
   'src/client/fetch/postgres-bounds.ts': { '#reads': 'underWay' },
-  'src/client/fetch/postgres-messages.ts': { '#parts': 'call' },
-  'src/client/fetch/spool.ts': { '#chunks': 'call' },
   'src/client/health/health-writer.ts': { '#paths': 'program' },
   'src/client/outbound/gate.ts': { '#allow': 'program', '#deny': 'program', '#methods': 'program' },
   'src/client/outbound/own-places.ts': { '#places': 'program' },
@@ -152,6 +150,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/lib/json/json-check.ts': { '#open': 'call' },
   'src/lib/observe/log-levels.ts': { '#scopes': 'program', '#cells': 'program' },
   'src/lib/observe/metrics.ts': { 'createMetrics.instruments': 'program' },
+  'src/lib/net/pieces.ts': { '#list': 'call' },
   'src/lib/net/open-connections.ts': {
     '#all': by(
       'where as many connections are open as may be, one on which nothing happens gives way',
@@ -279,6 +278,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, Kept>>>> = {
   'src/fleet-rules/policy-files.ts': { 'openFiles.open': 'call' },
   'src/wire/inline-data.ts': { spans: 'call' },
   'src/wire/json-node.ts': { EMPTY: 'program' },
+  'src/wire/list-items.ts': { '#blocks': 'call' },
   'src/server/changes/change-times.ts': {
     '#changes': by('the oldest changes are forgotten, and nothing is kept of unknown ones'),
     NOBODY: 'program',

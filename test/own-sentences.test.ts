@@ -23,7 +23,6 @@ const OTHERS: Readonly<Record<string, readonly [lines: number, whose: string]>> 
   'src/client/engine/opa/external-engine.ts': [1, 'OPA'],
   'src/client/engine/opa/opa-program.ts': [2, 'OPA'],
   'src/client/engine/modules/rego-versions.ts': [1, 'OPA'],
-  'src/client/fetch/postgres-provider.ts': [1, 'pg'],
   'src/embedded/compiled/compiled-policy.ts': [2, 'the compiled policy'],
   'src/embedded/go/go-process.ts': [1, 'the runtime of Go, which has words alone for the lack of memory'],
   'src/embedded/vocabulary.ts': [1, 'OPA'],

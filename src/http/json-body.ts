@@ -1,4 +1,4 @@
-import { errorCodes, type FastifyInstance, type FastifyRequest, type RequestPayload } from 'fastify';
+import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify';
 import type * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json/json-check.js';
@@ -31,7 +31,7 @@ export function useJsonBodies(app: FastifyInstance): void {
  */
 function bodyBytes({ headers, routeOptions }: FastifyRequest, payload: RequestPayload): Promise<Buffer> {
   const limit = routeOptions.bodyLimit;
-  if (Number(headers['content-length']) > limit) return Promise.reject(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+  if (Number(headers['content-length']) > limit) return Promise.reject(tooLarge());
   return new Promise((resolve, reject) => {
     const pieces = new Pieces();
     const over = (): void => void payload.off('data', onData).off('end', onEnd).off('error', onError);
@@ -39,7 +39,7 @@ function bodyBytes({ headers, routeOptions }: FastifyRequest, payload: RequestPa
       pieces.push(piece);
       if (pieces.bytes <= limit) return;
       over();
-      reject(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+      reject(tooLarge());
     };
     const onEnd = (): void => {
       over();
@@ -51,6 +51,14 @@ function bodyBytes({ headers, routeOptions }: FastifyRequest, payload: RequestPa
       reject(Object.assign(error, { statusCode: 400 }));
     };
     payload.on('data', onData).on('end', onEnd).on('error', onError).resume();
+  });
+}
+
+/** As Fastify says it. */
+function tooLarge(): Error {
+  return Object.assign(new Error('Request body is too large'), {
+    statusCode: 413,
+    code: 'FST_ERR_CTP_BODY_TOO_LARGE',
   });
 }
 

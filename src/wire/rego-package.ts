@@ -94,6 +94,18 @@ export function regoPackage(rego: string): string[] | undefined {
   return parts.length === 0 ? undefined : parts.map(segmentOf);
 }
 
+/** Names of a package: each is a place of its own wherever packages are looked up. */
+const MOST_NAMES = 1_000;
+
+/**
+ * Why a module cannot be served, or taken, because of its package, as the end of a sentence that
+ * begins with its name; undefined if it can.
+ */
+export function packageProblem(rego: string): string | undefined {
+  const { length } = declarationOf(rego).parts;
+  return length > MOST_NAMES ? `has a package of ${length} names, and one may have ${MOST_NAMES}` : undefined;
+}
+
 /** The line of the package declaration, 1 for the first. */
 export function packageLine(rego: string): number {
   return rego.slice(0, declarationOf(rego).start).split('\n').length;

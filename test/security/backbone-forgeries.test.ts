@@ -22,7 +22,7 @@ const MIB = 1024 * 1024;
 const PART = gzipSync(Buffer.alloc(MIB, ' '), { level: 9 });
 /** 700 MiB in as many parts. */
 const BOMB = Buffer.concat(Array.from({ length: 700 }, () => PART));
-const TIMES = { connectMs: 5000, callMs: 5000, lookMs: 100, openMs: 5000 };
+const TIMES = { connectMs: 30_000, callMs: 30_000, lookMs: 100, openMs: 30_000 };
 const body = (path: string): string => {
   const entry = { url: '', topics: ['t'], dst_path: path, save_method: 'PUT', data: 1 };
   return JSON.stringify({ id: path, publisher: null, reason: null, entries: [entry], callbacks: [] });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { folderPath, mergeBundle, type PolicyContent, staticLayers } from './policy-content.js';
+import { checkPackages, folderPath, mergeBundle, type PolicyContent, staticLayers } from './policy-content.js';
 
 function bundle(
   more: Partial<PolicyBundle> & { modules?: Record<string, string>; data?: [string, string][] },
@@ -170,5 +170,18 @@ describe('static documents', () => {
     ] as const) {
       assert.deepEqual(folderPath(folder), path);
     }
+  });
+});
+
+it('a module whose package has more names than one may have is named', () => {
+  const content = (names: number): PolicyContent => ({
+    hash: 'c1',
+    modules: new Map([['x.rego', `package a${'.b'.repeat(names - 1)}`]]),
+    data: [],
+  });
+  checkPackages(content(1_000), undefined);
+  assert.throws(() => checkPackages(content(1_001), content(1_000)), {
+    code: 'engine_refused',
+    message: /^x\.rego in commit c1 has a package of 1001 names/,
   });
 });

@@ -6,6 +6,7 @@ import { PathTree } from '../../lib/json/path-tree.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
+import { packageProblem } from '../../wire/rego-package.js';
 import { type Layer, STATIC_ERA } from './layers.js';
 
 /**
@@ -67,6 +68,18 @@ function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<str
     for (const file of folders.below(path)) if (overlapping.add(file).size > 1) break;
     return overlapping.size <= 1;
   });
+}
+
+/**
+ * Throws `engine_refused` that names a module whose package has too many names. `held`: what was
+ * checked before.
+ */
+export function checkPackages({ hash, modules }: PolicyContent, held: PolicyContent | undefined): void {
+  for (const [path, rego] of modules) {
+    if (held?.modules.get(path) === rego) continue;
+    const problem = packageProblem(rego);
+    if (problem !== undefined) throw new SyncError('engine_refused', `${path} in commit ${hash} ${problem}`);
+  }
 }
 
 /**

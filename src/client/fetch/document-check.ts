@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { checkJson } from '../../lib/json/json.js';
-import { JsonCheck, levelsBelow, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
+import { JsonCheck, levelsBelow, MAX_DIGITS, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
 
 /**
  * Checks a document that arrives in pieces; both methods throw a `JsonSyntaxError` once it is
@@ -42,7 +42,7 @@ export function createDocumentCheck(segments = 0): DocumentCheck {
   let short: Uint8Array[] = [];
   let bytes = 0;
   const checkShort = (): JsonCheck => {
-    check = new JsonCheck({ maxDepth: levelsBelow(segments) });
+    check = new JsonCheck({ maxDepth: levelsBelow(segments), maxDigits: MAX_DIGITS });
     for (const chunk of short) check.push(chunk);
     short = [];
     return check;

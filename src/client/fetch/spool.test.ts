@@ -131,6 +131,16 @@ describe('spool', () => {
     await assert.rejects(spool.spool([Buffer.from(nested(20))], never, undefined, 9_990), { code: 'fetch_not_json' });
   });
 
+  it('refuses a number that keeps engines busy', async () => {
+    const spool = await createSpool({ dir, limitBytes: 100_000 });
+    const number = (digits: number): string => `["${'x'.repeat(20_000)}",${'7'.repeat(digits)}]`;
+    await using _body = await spool.spool(pieces(number(2_000), 500), never);
+    await assert.rejects(spool.spool(pieces(number(2_001), 500), never), {
+      code: 'fetch_not_json',
+      message: /^a number of more than 2000 digits at byte/,
+    });
+  });
+
   it('leaves nothing behind when the source fails or the signal aborts', async () => {
     const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000, pieceBytes: 1 });
     const broken = new Error('connection reset');

@@ -4,7 +4,7 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { depthLimit, JsonTooDeep } from '../../lib/json/json-check.js';
+import { depthLimit, JsonLongNumber, JsonTooDeep } from '../../lib/json/json-check.js';
 import { Pieces } from '../../lib/net/pieces.js';
 import { makeFolder } from '../../lib/settings/private-files.js';
 import { type Body, bodyOfText } from '../../wire/json-node.js';
@@ -263,6 +263,8 @@ function asJson(step: () => void, segments: number): void {
   try {
     step();
   } catch (cause) {
+    // It is JSON, and engines take too long for it.
+    if (cause instanceof JsonLongNumber) throw new SyncError('fetch_not_json', cause.message, { cause });
     const what = cause instanceof JsonTooDeep ? depthLimit(segments) : 'the document is not JSON';
     throw new SyncError('fetch_not_json', `${what}: ${errorText(cause)}`, { cause });
   }

@@ -8,7 +8,13 @@ import { RetryLoop } from '../../lib/run/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { Layer } from '../desired/layers.js';
-import { changedFiles, mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
+import {
+  changedFiles,
+  checkPackages,
+  mergeBundle,
+  type PolicyContent,
+  staticLayers,
+} from '../desired/policy-content.js';
 import type { PolicyProblem } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
@@ -230,6 +236,7 @@ export class PolicyUpdater {
         return;
       }
       const { modules, hash } = content;
+      checkPackages(content, this.#held);
       const statics: Layer[] = staticLayers(content);
       await this.#awaitDocuments(hash, signal);
       const { applier, exclusive, withDocuments } = this.#deps;

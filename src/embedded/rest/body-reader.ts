@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { MAX_JSON_VALUES } from '../../lib/json/json.js';
-import { JsonCheck, JsonLongNumber, JsonTooManyValues, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
+import { JsonCheck, JsonLongNumber, JsonTooManyValues, MAX_DIGITS, MAX_JSON_DEPTH } from '../../lib/json/json-check.js';
 import { Pieces } from '../../lib/net/pieces.js';
 import { Arrivals } from '../../lib/run/arrivals.js';
 import type { ByteBudget, Holder } from '../../lib/run/budget.js';
@@ -71,12 +71,6 @@ export class BodyReader {
 export const SHORT_BODY_BYTES = MAX_JSON_DEPTH;
 /** Bytes that are checked in one step: a millisecond. */
 const STEP_BYTES = 256 * 1024;
-/**
- * Digits of a number: OPA takes the square of their time, half a minute for a million. A key of
- * 4096 bits has 1,234.
- */
-export const MAX_DIGITS = 2_000;
-
 /** What a long body or query is; `other`: no JSON that OPA reads. */
 export type LongText = 'json' | 'too many values' | 'too many digits' | 'other';
 

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, gunzip, gzip } from 'node:zlib';
 import { MAX_JSON_VALUES } from '../../lib/json/json.js';
-import { MAX_DIGITS } from './body-reader.js';
+import { MAX_DIGITS } from '../../lib/json/json-check.js';
 
 /** A response of a front; the texts are those of OPA. */
 export interface RestAnswer {

@@ -91,6 +91,14 @@ const REJECTIONS: Record<RejectedFile['problem']['kind'], { readonly id: string;
   not_utf8: { id: 'file_not_utf8', remedy: 'Save the file as UTF-8, or let SYNC_BUNDLE_IGNORE leave it out.' },
   not_json: { id: 'file_not_json', remedy: 'Repair the file, or let SYNC_BUNDLE_IGNORE leave it out.' },
   too_deep: { id: 'file_too_deep', remedy: 'Nest the data less deep, or let SYNC_BUNDLE_IGNORE leave the file out.' },
+  long_number: {
+    id: 'file_long_number',
+    remedy: 'Write the number as text, or let SYNC_BUNDLE_IGNORE leave the file out.',
+  },
+  long_package: {
+    id: 'file_long_package',
+    remedy: 'Give the package fewer names, or let SYNC_BUNDLE_IGNORE leave the file out.',
+  },
   lfs_pointer: {
     id: 'file_is_lfs_pointer',
     remedy: 'Take the file out of LFS, or let SYNC_BUNDLE_IGNORE leave it out.',

@@ -130,6 +130,25 @@ test('a data file that is nested deeper below its folder than engines read refus
   await assert.rejects(review.review('deeper', 'fits'), refusedFor(/x\/y\/z\/data.json:2 .*nested too deep/));
 });
 
+test('a number or a package that keeps engines busy refuses the commit', async () => {
+  const { review } = reviewing({
+    key: { 'data.json': `{"a":${'7'.repeat(2_000)},"b":"${'x'.repeat(20_000)}"}` },
+    long: { 'data.json': `{"b":"${'x'.repeat(20_000)}",\n"a":${'7'.repeat(2_001)}}` },
+    names: { 'x.rego': `# a comment\npackage a${'.b'.repeat(999)}` },
+    more: { 'x.rego': `# a comment\npackage a${'.b'.repeat(1_000)}` },
+  });
+  await review.review('key', undefined);
+  await assert.rejects(
+    review.review('long', 'key'),
+    refusedFor(/data.json:2 keeps engines busy: a number of more than 2000 digits/),
+  );
+  await review.review('names', 'key');
+  await assert.rejects(
+    review.review('more', 'key'),
+    refusedFor(/x.rego:2 has a package of 1001 names, and one may have 1000/),
+  );
+});
+
 test('what fails in an unexpected way refuses the commit; what git says does not', async () => {
   const { review, snapshots } = reviewing({ one: { 'a.rego': 'package a' }, two: { 'a.rego': 'package b' } });
   await review.review('one', undefined);

@@ -1,8 +1,17 @@
 import { constants } from 'node:buffer';
 import { SyncError } from '../../../lib/errors.js';
-import { depthLimit, JsonCheck, JsonSyntaxError, JsonTooDeep, levelsBelow } from '../../../lib/json/json-check.js';
+import {
+  depthLimit,
+  JsonCheck,
+  JsonLongNumber,
+  JsonSyntaxError,
+  JsonTooDeep,
+  levelsBelow,
+  MAX_DIGITS,
+} from '../../../lib/json/json-check.js';
 import { lineAt, lineNotUtf8 } from '../../../lib/json/text-lines.js';
 import type { Logger } from '../../../lib/observe/log.js';
+import { packageLine, packageProblem } from '../../../wire/rego-package.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import { BLOBS_LIMIT_BYTES, type GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
@@ -186,7 +195,7 @@ export function nameProblem(file: Pick<BundleFile, 'path'>): string | undefined 
  * name.
  */
 export interface ContentProblem {
-  readonly kind: 'not_utf8' | 'not_json' | 'too_deep' | 'not_object' | 'lfs_pointer';
+  readonly kind: 'not_utf8' | 'not_json' | 'too_deep' | 'long_number' | 'long_package' | 'not_object' | 'lfs_pointer';
   readonly text: string;
   /** Undefined: the whole file. */
   readonly line?: number;
@@ -198,9 +207,13 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   const broken = lineNotUtf8(bytes);
   if (broken !== undefined) return { kind: 'not_utf8', text: 'is not UTF-8', line: broken };
   if (isLfsPointer(bytes)) return { kind: 'lfs_pointer', text: LFS_TEXT };
-  if (file.kind !== 'data') return undefined;
+  if (file.kind !== 'data') {
+    const rego = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
+    const text = packageProblem(rego);
+    return text === undefined ? undefined : { kind: 'long_package', text, line: packageLine(rego) };
+  }
   const above = levelsAbove(file);
-  const check = new JsonCheck({ maxDepth: levelsBelow(above) });
+  const check = new JsonCheck({ maxDepth: levelsBelow(above), maxDigits: MAX_DIGITS });
   let kind: string;
   try {
     check.push(bytes);
@@ -210,6 +223,7 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
     const line = cause instanceof JsonSyntaxError ? { line: lineAt(bytes, cause.offset) } : {};
     if (cause instanceof JsonTooDeep)
       return { kind: 'too_deep', text: `is nested too deep (${depthLimit(above)})`, ...line, cause };
+    if (cause instanceof JsonLongNumber) return { kind: 'long_number', text: 'keeps engines busy', ...line, cause };
     return { kind: 'not_json', text: 'is not valid JSON', ...line, cause };
   }
   if (above > 0 || kind === 'object') return undefined;
