@@ -280,6 +280,23 @@ test('of what a very long load left out the newest updates are listed', () => {
   assert.deepEqual([unresolved[0], unresolved[1], unresolved.at(-1)], [6, end - MAX_LISTED_SEQS + 2, end]);
 });
 
+test('what is read page by page costs what is in the pages, however much the engine lacks', () => {
+  const tracker = new PositionTracker(['a']);
+  tracker.enter('e');
+  tracker.pulled(4, true);
+  const end = 300_000;
+  for (let seq = 6; seq <= end; seq++) {
+    tracker.opened(seq, `entry ${seq}`);
+    if (seq % 100 === 0) tracker.loaded(seq);
+  }
+  tracker.pulled(end, true);
+  assert.equal(tracker.position?.applied_through, 5 + MAX_LISTED_SEQS);
+  for (let seq = 6; seq < end; seq++) tracker.closed(`entry ${seq}`);
+  assert.equal(tracker.position?.unresolved.at(-2), end - 1, 'it may stand for a part of that');
+  tracker.closed(`entry ${end}`);
+  assert.deepEqual(tracker.position, { epoch: 'e', applied_through: end, applied_beyond: [], unresolved: [] });
+});
+
 test('who comes new has nothing older than its load', () => {
   const tracker = new PositionTracker(['a']);
   tracker.enter('e');

@@ -44,11 +44,8 @@ export class PositionTracker {
   readonly #notified = new Set<number>();
   /** Up to here the log was read as a load, which leaves out what later updates have replaced. */
   #loaded = 0;
-  /**
-   * Where this client was before that load, and what the load named and the engine lacks; undefined
-   * where it was nowhere, or lacks nothing.
-   */
-  #load: { readonly after: number; readonly lacking: Set<number> } | undefined;
+  /** Where this client was before that load; undefined where it was nowhere, or lacks nothing. */
+  #loadedAfter: number | undefined;
   /** Updates may have been missed: nothing moves `through` until the server was asked. */
   #isDoubtful = true;
 
@@ -92,7 +89,7 @@ export class PositionTracker {
     this.#through = 0;
     this.#pulled = 0;
     this.#loaded = 0;
-    this.#load = undefined;
+    this.#loadedAfter = undefined;
     this.#isDoubtful = true;
     for (const known of [this.#beyond, this.#lacking, this.#seqOf, this.#replaced, this.#seen, this.#notified]) {
       known.clear();
@@ -150,10 +147,7 @@ export class PositionTracker {
   /** The log was read up to `seq` as a load: {@link mayBeReplaced}. */
   loaded(seq: number): void {
     this.#loaded = Math.max(this.#loaded, seq);
-    if (this.#through === 0) return; // nothing older can be in the engine
-    const { after, lacking } = this.#load ?? { after: this.#through, lacking: new Set() };
-    for (const each of this.#lacking.keys()) if (each > after && each <= this.#loaded) lacking.add(each);
-    this.#load = lacking.size === 0 ? undefined : { after, lacking };
+    if (this.#through > 0) this.#loadedAfter ??= this.#through; // else nothing older can be in the engine
   }
 
   /**
@@ -239,8 +233,7 @@ export class PositionTracker {
       return;
     }
     this.#lacking.delete(seq);
-    this.#load?.lacking.delete(seq);
-    if (this.#load?.lacking.size === 0) this.#load = undefined;
+    if (this.#lacking.size === 0) this.#loadedAfter = undefined;
   }
 
   /** True while the engine holds neither the update nor what has replaced it. */
@@ -283,10 +276,11 @@ export class PositionTracker {
    * may stand for them. At most so many, the newest: whoever waits for one has just published it.
    */
   #doubtful(most: number): number[] {
-    if (this.#load === undefined) return [];
-    const { after, lacking } = this.#load;
+    if (this.#loadedAfter === undefined) return [];
+    let newest = 0;
+    for (const seq of this.#lacking.keys()) if (seq > newest && seq <= this.#loaded) newest = seq;
     const found: number[] = [];
-    for (let seq = Math.max(...lacking) - 1; seq > after && found.length < most; seq--)
+    for (let seq = newest - 1; seq > this.#loadedAfter && found.length < most; seq--)
       if (!this.#lacking.has(seq)) found.push(seq);
     return found;
   }
