@@ -335,7 +335,7 @@ export class EmbeddedOpa implements DecisionSource {
       this.#go.write(ops);
     }
     this.#free.write(ops);
-    for (const { written } of this.#compilings) written.push(...ops);
+    for (const { written } of this.#compilings) for (const op of ops) written.push(op);
     const size = ops.reduce((sum, { text = '' }) => sum + text.length, 0);
     await this.#serving.patch(ops, size > LARGE_CHANGE);
     if (ops.length > 0) this.#tell({ kind: 'documents', paths: ops.map(({ path }) => path) });

@@ -65,7 +65,7 @@ export class DriftCheck {
     this.#recordDelayMs = options.recordDelayMs ?? RECORD_DELAY_MS;
     this.#deps = deps;
     deps.held.watch((paths) => {
-      this.#written.push(...paths);
+      for (const path of paths) this.#written.push(path);
       this.#wakeup.set();
     });
   }
@@ -131,7 +131,7 @@ export class DriftCheck {
     } catch (error) {
       if (signal.aborted) throw error;
       // The engine keeper handles engine failures; the next pass compares again.
-      this.#written.push(...written);
+      for (const path of written) this.#written.push(path);
       this.#error = errorText(error);
       this.#deps.log.warn(failureFields(error), 'documents could not be compared with the engine');
     }

@@ -61,7 +61,9 @@ export class PostgresStream extends Duplex {
 
   #ends(inner: Duplex): void {
     inner.once('error', (error) => this.destroy(error));
-    inner.once('close', () => this.#messages.end());
+    inner.once('close', () => {
+      if (inner === this.#inner) this.#messages.end();
+    });
   }
 
   #begin(inner: Duplex): void {

@@ -155,7 +155,9 @@ export class PositionTracker {
    * all there will be.
    */
   skipped(head: number): void {
-    this.pulled(Math.max(head, this.#through, ...this.#beyond.keys()), true);
+    let last = Math.max(head, this.#through);
+    for (const seq of this.#beyond.keys()) last = Math.max(last, seq);
+    this.pulled(last, true);
   }
 
   /** From where the server has to be asked so that nothing is missing. */

@@ -2,6 +2,7 @@ import { lstat, readdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { SyncError } from '../../../lib/errors.js';
 import { comparePaths } from '../../../server/policy/bundle/directories.js';
+import { tooManyBytes } from '../../../server/policy/bundle/review.js';
 import { createGitCommand } from '../../../server/policy/source/git-command.js';
 import { BLOBS_LIMIT_BYTES, type GitObjects } from '../../../server/policy/source/git-objects.js';
 
@@ -103,12 +104,12 @@ async function filesOfGit(
   }
 }
 
-async function walk(folder: string, below: string): Promise<string[]> {
-  const paths: string[] = [];
+/** Adds the paths of all files below a folder to `paths`, and returns that. */
+async function walk(folder: string, below: string, paths: string[] = []): Promise<string[]> {
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     if (entry.name === '.git') continue;
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.isDirectory()) paths.push(...(await walk(folder, path)));
+    if (entry.isDirectory()) await walk(folder, path, paths);
     else if (entry.isFile() || entry.isSymbolicLink()) paths.push(path);
   }
   return paths;
@@ -117,9 +118,10 @@ async function walk(folder: string, below: string): Promise<string[]> {
 /** What is checked is more than a bundle can have, as in a commit of which most are zeros. */
 export class BundleTooLarge extends SyncError {
   constructor(largest: string, bytes: number) {
-    const mebibytes = (size: number): string => `${Math.ceil(size / 2 ** 20)} MiB`;
-    const text = `has ${mebibytes(bytes)} of modules and data, and a bundle at most ${mebibytes(BLOBS_LIMIT_BYTES)}`;
-    super('policy_commit_refused', `${text}; the largest is ${largest}: leave out files with SYNC_BUNDLE_IGNORE`);
+    super(
+      'policy_commit_refused',
+      `${tooManyBytes(bytes, BLOBS_LIMIT_BYTES)}; the largest is ${largest}: leave out files with SYNC_BUNDLE_IGNORE`,
+    );
   }
 }
 

@@ -66,7 +66,7 @@ export function groupedRoots(
     const isNear = apart.some(([other]) => other === name);
     const stays = isNear || count - 1 + own.length <= most || own.length === 1;
     if (stays) count += own.length - 1;
-    grouped.push(...(stays ? own : [[name]]));
+    for (const root of stays ? own : [[name]]) grouped.push(root);
   }
   return grouped;
 }

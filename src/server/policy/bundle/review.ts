@@ -125,10 +125,15 @@ function checkSize(hash: string, { files }: Snapshot, sizes: ReadonlyMap<string,
   for (const file of files) chars += (sizes.get(keyOf(file))?.chars ?? 0) + 2 * JSON.stringify(file.path).length + 2;
   const problem =
     bytes > limits.bytes
-      ? `has ${mebibytes(bytes)} of modules and data, and a bundle at most ${mebibytes(limits.bytes)}`
+      ? tooManyBytes(bytes, limits.bytes)
       : `takes ${mebibytes(chars)} as JSON, and a bundle at most ${mebibytes(limits.chars)}`;
   if (bytes <= limits.bytes && chars <= limits.chars) return;
   throw refused(hash, undefined, { text: `${problem}: leave out files with SYNC_BUNDLE_IGNORE` });
+}
+
+/** What a commit is that no bundle can have. */
+export function tooManyBytes(bytes: number, limit: number): string {
+  return `has ${mebibytes(bytes)} of modules and data, and a bundle at most ${mebibytes(limit)}`;
 }
 
 function mebibytes(bytes: number): string {
